@@ -1,0 +1,111 @@
+package archtest
+
+// A pattern names packages: "pkg/dispatch" one of them, "test/..." it and all
+// below it. Packages of this module go without the path of the module. The
+// pattern "external" is every package that is neither of this module nor of the
+// standard library.
+
+// A rule says what a package may import. Only files that are not tests count.
+type rule struct {
+	// pkg is a pattern. Where several rules name a package, the first one holds.
+	pkg string
+	// may is what it may import of this module. The rest is forbidden.
+	may []string
+	// never is what it may not import from outside, except for what unless names.
+	never, unless []string
+	// reason says why, in the words that a failing test shows.
+	reason string
+}
+
+// A reserve says that nobody but some packages imports something.
+type reserve struct {
+	imports []string
+	only    []string
+	reason  string
+}
+
+// What a pure package does without: everything that waits, locks, looks at a
+// clock, or reaches outside.
+var impure = []string{
+	"external",
+	"sync/...", "time/...", "context", "net/...", "os/...", "log/...",
+}
+
+// A package needs a rule before it can exist: add one here, in the order of who
+// may import whom.
+var rules = []rule{
+	{
+		pkg:    "proto/...",
+		reason: "the wire is written by a generator, and depends on nothing of ours",
+	},
+	{
+		pkg:    "internal/credit",
+		never:  impure,
+		reason: "the arithmetic of demand is pure: values in, values out",
+	},
+	{
+		pkg:    "internal/registry",
+		never:  impure,
+		reason: "merging catalogs is pure: the order in which news arrives cannot matter",
+	},
+	{
+		pkg:    "pkg/dispatch",
+		never:  impure,
+		reason: "a dispatcher says who gets which event and does nothing itself, so that it can be tested without goroutines",
+	},
+	{
+		pkg:    "pkg/stage",
+		may:    []string{"pkg/dispatch", "internal/credit"},
+		never:  []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "github.com/hashicorp/..."},
+		reason: "a program that runs stages in one process links no network",
+	},
+	{
+		pkg:    "pkg/wire",
+		may:    []string{"internal/credit", "proto/..."},
+		never:  []string{"google.golang.org/grpc/...", "github.com/hashicorp/..."},
+		unless: []string{"google.golang.org/grpc/codes", "google.golang.org/grpc/status"},
+		reason: "the protocol knows frames and credit; who carries them and who handles the events is not its business",
+	},
+	{
+		pkg:    "pkg/node",
+		may:    []string{"pkg/...", "proto/...", "internal/credit", "internal/registry"},
+		reason: "the node is where stages, the wire, gRPC and gossip meet, and it stands below the programs",
+	},
+
+	{
+		pkg:    "cmd/sluicectl/...",
+		may:    []string{"proto/...", "internal/cli/...", "cmd/sluicectl/..."},
+		reason: "sluicectl speaks the admin API like any other client would",
+	},
+	{
+		pkg:    "cmd/sluice-node/...",
+		may:    []string{"pkg/...", "internal/...", "cmd/sluice-node/..."},
+		reason: "the daemon is made of what everybody can use, and needs no generated code",
+	},
+
+	{
+		pkg:    "internal/archtest",
+		reason: "it reads the others, and imports none of them",
+	},
+	{
+		pkg:    "test/...",
+		may:    []string{"pkg/...", "internal/...", "proto/...", "test/..."},
+		reason: "tests from outside use what is there; nothing uses them",
+	},
+}
+
+var reserves = []reserve{
+	{
+		imports: []string{"proto/..."},
+		only:    []string{"proto/...", "pkg/wire", "pkg/node", "cmd/sluicectl/...", "internal/cli/...", "test/..."},
+		reason:  "generated types stay behind the packages that speak the protocol",
+	},
+	{
+		imports: []string{"github.com/spf13/...", "go.yaml.in/...", "gopkg.in/yaml.v3", "github.com/expr-lang/..."},
+		only:    []string{"cmd/...", "internal/...", "test/..."},
+		reason:  "who imports the library does not get what only the programs need",
+	},
+}
+
+// Names that say nothing about what is inside.
+var badNames = []string{"util", "common", "types", "misc", "models"}
