@@ -50,6 +50,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "pkg/dispatch",
+		may:    []string{"internal/credit"},
 		never:  impure,
 		reason: "a dispatcher says who gets which event and does nothing itself, so that it can be tested without goroutines",
 	},

@@ -599,7 +599,10 @@ type Open struct {
 	// Kept free for a selector that runs at the producer.
 	Selector string `protobuf:"bytes,15,opt,name=selector,proto3" json:"selector,omitempty"`
 	// Ranges above acked that are processed too.
-	Done          []*Range `protobuf:"bytes,16,rep,name=done,proto3" json:"done,omitempty"`
+	Done []*Range `protobuf:"bytes,16,rep,name=done,proto3" json:"done,omitempty"`
+	// The consumer has seen Opened for this session: whoever does not hold the
+	// session refuses instead of beginning it anew.
+	Known         bool `protobuf:"varint,17,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,6 +747,13 @@ func (x *Open) GetDone() []*Range {
 		return x.Done
 	}
 	return nil
+}
+
+func (x *Open) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
 }
 
 // Range is the positions first..last, both included.
@@ -1416,7 +1426,7 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\n" +
 	"min_demand\x18\x02 \x01(\x03R\tminDemand\x12\x16\n" +
 	"\x06manual\x18\x03 \x01(\bR\x06manual\x12/\n" +
-	"\bdelivery\x18\x04 \x01(\x0e2\x13.sluice.v1.DeliveryR\bdelivery\"\x9a\x04\n" +
+	"\bdelivery\x18\x04 \x01(\x0e2\x13.sluice.v1.DeliveryR\bdelivery\"\xb0\x04\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06outlet\x18\x02 \x01(\tR\x06outlet\x125\n" +
@@ -1437,7 +1447,8 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\breceived\x18\r \x01(\x03R\breceived\x12\x14\n" +
 	"\x05acked\x18\x0e \x01(\x03R\x05acked\x12\x1a\n" +
 	"\bselector\x18\x0f \x01(\tR\bselector\x12$\n" +
-	"\x04done\x18\x10 \x03(\v2\x10.sluice.v1.RangeR\x04done\"1\n" +
+	"\x04done\x18\x10 \x03(\v2\x10.sluice.v1.RangeR\x04done\x12\x14\n" +
+	"\x05known\x18\x11 \x01(\bR\x05known\"1\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\"O\n" +
