@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Codec turns events of a port into bytes, and bytes into events. It has no state:
+// any number of goroutines may use it at once.
+type Codec[T any] interface {
+	// Name says how events are written: "json". Both ends of a subscription have
+	// codecs of the same name.
+	Name() string
+	// EventType names the type of the events, the same in every program that knows
+	// it.
+	EventType() string
+	// Append appends the encoding of event to dst and returns the result, like
+	// append. It keeps neither, and leaves event as it is. With an error it may
+	// return anything; an event that cannot be written is discarded by name.
+	Append(dst []byte, event T) ([]byte, error)
+	// Decode returns the event that data encodes. The event may keep data, or parts
+	// of it: nobody else writes to it. What it keeps holds the whole frame in memory.
+	Decode(data []byte) (T, error)
+}
+
+// JSON returns a port whose events are written by [encoding/json]. The type of its
+// events is named by the path of its package: example.com/shop.Order.
+func JSON[T any](name string) Port[T] {
+	return New[T](name, jsonCodec[T]{typeName(reflect.TypeFor[T]())})
+}
+
+// Proto returns a port whose events are protocol buffers. M is a generated message
+// type, *shopv1.Order; the type of the events is named as in its .proto file.
+func Proto[M proto.Message](name string) Port[M] {
+	var none M
+	if any(none) == nil {
+		panic("wire: Proto[" + reflect.TypeFor[M]().String() + "] wants a generated message type")
+	}
+	return New[M](name, protoCodec[M]{none})
+}
+
+// Text returns a port whose events are lines or other texts in UTF-8.
+func Text(name string) Port[string] { return New[string](name, textCodec{}) }
+
+// Bytes returns a port whose events are bytes, which are sent as they are. An event
+// that arrives is a part of the frame that it came in, and is not copied.
+func Bytes(name string) Port[[]byte] { return New[[]byte](name, bytesCodec{}) }
+
+type jsonCodec[T any] struct{ eventType string }
+
+func (jsonCodec[T]) Name() string        { return "json" }
+func (c jsonCodec[T]) EventType() string { return c.eventType }
+
+func (jsonCodec[T]) Append(dst []byte, event T) ([]byte, error) {
+	b, err := json.Marshal(event)
+	return append(dst, b...), err
+}
+
+func (jsonCodec[T]) Decode(data []byte) (event T, err error) {
+	err = json.Unmarshal(data, &event)
+	return event, err
+}
+
+type protoCodec[M proto.Message] struct{ none M }
+
+func (protoCodec[M]) Name() string { return "proto" }
+
+func (c protoCodec[M]) EventType() string {
+	return string(c.none.ProtoReflect().Descriptor().FullName())
+}
+
+func (protoCodec[M]) Append(dst []byte, event M) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend(dst, event)
+}
+
+func (c protoCodec[M]) Decode(data []byte) (M, error) {
+	event := c.none.ProtoReflect().Type().New().Interface().(M)
+	return event, proto.Unmarshal(data, event)
+}
+
+type textCodec struct{}
+
+var errNotUTF8 = errors.New("the text is not UTF-8")
+
+func (textCodec) Name() string      { return "text" }
+func (textCodec) EventType() string { return "string" }
+
+func (textCodec) Append(dst []byte, event string) ([]byte, error) {
+	if !utf8.ValidString(event) {
+		return dst, errNotUTF8
+	}
+	return append(dst, event...), nil
+}
+
+func (textCodec) Decode(data []byte) (string, error) {
+	if !utf8.Valid(data) {
+		return "", errNotUTF8
+	}
+	return string(data), nil
+}
+
+type bytesCodec struct{}
+
+func (bytesCodec) Name() string      { return "bytes" }
+func (bytesCodec) EventType() string { return "[]byte" }
+
+func (bytesCodec) Append(dst []byte, event []byte) ([]byte, error) { return append(dst, event...), nil }
+func (bytesCodec) Decode(data []byte) ([]byte, error)              { return data, nil }
+
+// typeName names a Go type by the paths of the packages in it.
+func typeName(t reflect.Type) string {
+	switch {
+	case t.Name() != "" && t.PkgPath() != "":
+		return t.PkgPath() + "." + t.Name()
+	case t.Name() != "":
+		return t.Name()
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return "*" + typeName(t.Elem())
+	case reflect.Slice:
+		return "[]" + typeName(t.Elem())
+	case reflect.Array:
+		return "[" + strconv.Itoa(t.Len()) + "]" + typeName(t.Elem())
+	case reflect.Map:
+		return "map[" + typeName(t.Key()) + "]" + typeName(t.Elem())
+	case reflect.Struct:
+		name := "struct {"
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name += " " + f.Name + " " + typeName(f.Type)
+			if f.Tag != "" {
+				name += " " + strconv.Quote(string(f.Tag))
+			}
+			name += ";"
+		}
+		return name + " }"
+	}
+	return t.String()
+}
