@@ -1,0 +1,154 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluicenet/sluice/internal/credit"
+	"github.com/sluicenet/sluice/pkg/dispatch"
+)
+
+// Connect declares a subscription of inlet to outlet. It is made when the inlet's
+// stage is run: then Run reports what is wrong with it. An outlet on another node
+// is waited for, for as long as it takes.
+func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription {
+	sub := newSubscription()
+	l := to.inlet()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.declared = append(l.declared, declaration[T]{outlet, sub, opts})
+	return sub
+}
+
+// Subscribe subscribes inlet to outlet while the stages run, and waits until the
+// producer has accepted. It returns ErrInvalidDemand, ErrSelfSubscription,
+// ErrAlreadySubscribed, ErrEnded (of the outlet, or of the inlet), the refusal of
+// the producer, or ErrSubscribeTimeout after [Timeout] (5 s); after a timeout the
+// subscription is withdrawn and cannot come to life later.
+func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts ...Option) (*Subscription, error) {
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	sub := newSubscription()
+	if err := to.inlet().subscribe(outlet, sub, opts); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, ErrSubscribeTimeout)
+	defer cancel()
+	if err := sub.Ready(ctx); err != nil {
+		to.inlet().forget(sub)
+		return nil, fmt.Errorf("subscribe to %q: %w", outlet.OutletName(), err)
+	}
+	return sub, nil
+}
+
+// Defaults of a subscription.
+const (
+	DefaultMaxDemand        = 1000
+	DefaultMinDemand        = 750
+	DefaultSubscribeTimeout = 5 * time.Second
+	DefaultResumeWindow     = 30 * time.Second
+)
+
+// Option is a term of a subscription.
+type Option interface{ apply(s *settings) }
+
+type settings struct {
+	terms          Terms
+	mode           CancelMode
+	timeout        time.Duration
+	maxSet, minSet bool
+}
+
+type option func(*settings)
+
+func (o option) apply(s *settings) { o(s) }
+
+// MaxDemand sets how many events may be asked for and not yet processed; default
+// 1000. Where only the maximum is set, the minimum is three quarters of it.
+func MaxDemand(n int) Option {
+	return option(func(s *settings) { s.terms.MaxDemand, s.maxSet = int64(n), true })
+}
+
+// MinDemand sets the open demand at or below which the consumer asks again;
+// default 750. Handlers get at most max-min events at once.
+func MinDemand(n int) Option {
+	return option(func(s *settings) { s.terms.MinDemand, s.minSet = int64(n), true })
+}
+
+// Manual leaves all asking to [Subscription.Ask].
+func Manual() Option { return option(func(s *settings) { s.terms.Manual = true }) }
+
+// AtMostOnce lets the events of a consumer that is gone be gone too. By default
+// they go back to the producer and to another subscriber, marked.
+func AtMostOnce() Option { return option(func(s *settings) { s.terms.AtMostOnce = true }) }
+
+// InPartition subscribes to one partition of an outlet that has them.
+func InPartition(p int) Option { return option(func(s *settings) { s.terms.Partition = p }) }
+
+// Timeout is how long [Subscribe] waits; default 5 s.
+func Timeout(d time.Duration) Option { return option(func(s *settings) { s.timeout = max(d, 0) }) }
+
+// ResumeWindow is how long a broken connection may take to come back before the
+// subscription is lost; default 30 s.
+func ResumeWindow(d time.Duration) Option {
+	return option(func(s *settings) { s.terms.ResumeWindow = max(d, 0) })
+}
+
+// CancelMode says what a consumer does when one of its subscriptions ends. It is
+// an option of the subscription.
+type CancelMode int
+
+const (
+	// Permanent, the default: the consumer ends too, well when the subscription
+	// ended well.
+	Permanent CancelMode = iota
+	// Transient: the consumer ends only when the subscription did not end well.
+	Transient
+	// Temporary: the consumer lives on.
+	Temporary
+)
+
+func (m CancelMode) apply(s *settings) { s.mode = m }
+
+func newSettings(opts []Option) (settings, error) {
+	s := settings{timeout: DefaultSubscribeTimeout, terms: Terms{
+		MaxDemand: DefaultMaxDemand, MinDemand: DefaultMinDemand,
+		Partition: dispatch.NoPartition, ResumeWindow: DefaultResumeWindow,
+	}}
+	for _, o := range opts {
+		o.apply(&s)
+	}
+	if s.maxSet && !s.minSet {
+		s.terms.MinDemand = s.terms.MaxDemand / 4 * 3
+		s.terms.MinDemand += s.terms.MaxDemand % 4 * 3 / 4
+	}
+	if t := s.terms; t.MaxDemand < 1 || t.MinDemand < 0 || t.MinDemand >= t.MaxDemand {
+		return s, &DemandError{t.MaxDemand, t.MinDemand}
+	}
+	return s, nil
+}
+
+func newWindow(t Terms) credit.Window { return credit.NewWindow(t.MaxDemand, t.MinDemand, t.Manual) }
+
+// forget withdraws a subscription that nobody waits for any more.
+func (l *inlet[T]) forget(sub *Subscription) {
+	l.mu.Lock()
+	var up Upstream[T]
+	for i, in := range l.core.subs {
+		if in.sub == sub {
+			up = in.up
+			l.core.subs = append(l.core.subs[:i:i], l.core.subs[i+1:]...)
+			// Whatever still comes finds a subscription that has ended.
+			in.ending = &Ending{Reason: Cancelled, Err: errors.New("withdrawn")}
+			break
+		}
+	}
+	l.mu.Unlock()
+	if up != nil {
+		up.Cancel(Cancel[T]{Reason: "withdrawn"})
+	}
+}

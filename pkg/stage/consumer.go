@@ -1,0 +1,183 @@
+package stage
+
+import (
+	"github.com/sluicenet/sluice/internal/credit"
+)
+
+// consumer is the pure half of an inlet: what has arrived on which subscription,
+// whose turn it is, how much to ask for and when the stage is over. Its methods
+// change it and return what to do; they call nobody. It has one owner at a time.
+type consumer[T any] struct {
+	subs []*inflow[T]
+	// turns has one entry for each delivery that is not processed, and one for each
+	// subscription that has ended, in the order of their arrival.
+	turns queue[*inflow[T]]
+	// hand is the batch that the handler has.
+	hand struct {
+		in *inflow[T]
+		n  int
+	}
+	draining  bool
+	over      *verdict
+	processed int64
+}
+
+// verdict is how a stage ends: err is nil when it ends well.
+type verdict struct {
+	reason Reason
+	err    error
+}
+
+// ending is how the outlet of a stage ends that ended so.
+func (v verdict) ending() Ending {
+	switch {
+	case v.err != nil:
+		return Ending{Failed, v.err}
+	case v.reason == Completed:
+		return Ending{Reason: Completed}
+	}
+	return Ending{Reason: Shutdown}
+}
+
+// inflow is one subscription, as its consumer holds it.
+type inflow[T any] struct {
+	outlet Outlet[T]
+	terms  Terms
+	mode   CancelMode
+	window credit.Window
+	up     Upstream[T]
+	events queue[T]   // received and not processed
+	runs   queue[run] // how they were delivered
+	// leaving: the subscription was cancelled, nothing more is asked for.
+	leaving bool
+	ending  *Ending
+	sub     *Subscription
+}
+
+// run is what is left of one delivery.
+type run struct {
+	n, attempts int
+	redelivered bool
+}
+
+// deliver takes a delivery. It reports false, and takes nothing, when it is more
+// than was asked for, or the subscription has ended.
+func (c *consumer[T]) deliver(in *inflow[T], b Batch[T]) bool {
+	if len(b.Events) == 0 {
+		return true
+	}
+	if in.ending != nil || !in.window.Receive(int64(len(b.Events))) {
+		return false
+	}
+	in.events.push(b.Events...)
+	in.runs.push(run{len(b.Events), b.Attempts, b.Redelivered})
+	c.turns.push(in)
+	return true
+}
+
+// end books that a subscription has ended. What arrived before is processed first.
+func (c *consumer[T]) end(in *inflow[T], e Ending) {
+	if in.ending != nil {
+		return
+	}
+	in.ending = &e
+	c.turns.push(in)
+}
+
+// next returns the next batch for the handler, or ok false when nothing is to be
+// handled now. The slice is valid until the batch is done. Subscriptions whose end
+// is reached are returned in ended.
+func (c *consumer[T]) next() (events []T, ended []*inflow[T], ok bool) {
+	for c.over == nil && c.turns.len() > 0 {
+		in := c.turns.items()[0]
+		if in.runs.len() == 0 {
+			c.turns.take(1)
+			c.remove(in)
+			ended = append(ended, in)
+			continue
+		}
+		n := in.runs.items()[0].n
+		if most := int(in.window.Batch()); most > 0 {
+			n = min(n, most)
+		}
+		c.hand.in, c.hand.n = in, n
+		return in.events.items()[:n], ended, true
+	}
+	return nil, ended, false
+}
+
+// done books the first n events of the batch in hand, which is then out of hand, as
+// processed, and returns the ask that is due for its subscription, or 0; ack says that the producer is owed an acknowledgement
+// without one. With hold, an ask is kept back until release.
+func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool) {
+	in = c.hand.in
+	c.hand.in, c.hand.n = nil, 0
+	in.events.take(n)
+	in.events.sweep()
+	if r := &in.runs.items()[0]; r.n > n {
+		r.n -= n
+	} else {
+		in.runs.take(1)
+		c.turns.take(1)
+	}
+	c.processed += int64(n)
+	ask = in.window.Processed(int64(n))
+	if hold && ask > 0 {
+		in.window.Hold(ask)
+		ask = 0
+	}
+	if in.leaving {
+		ask = 0
+	}
+	return in, ask, ask == 0 && in.runs.len() == 0
+}
+
+// release returns what was held back for a subscription, to be asked for now.
+func (in *inflow[T]) release() int64 {
+	if in.leaving || in.ending != nil {
+		return 0
+	}
+	return in.window.Release()
+}
+
+// remove takes out a subscription whose end is reached, and judges what that means
+// for the stage.
+func (c *consumer[T]) remove(in *inflow[T]) {
+	for i, s := range c.subs {
+		if s == in {
+			c.subs = append(c.subs[:i:i], c.subs[i+1:]...)
+			break
+		}
+	}
+	e := *in.ending
+	switch {
+	case c.over != nil:
+	case in.mode == Temporary && !c.draining, in.mode == Transient && e.Reason.Normal() && !c.draining:
+	case !e.Reason.Normal() && in.mode != Temporary:
+		c.over = &verdict{e.Reason, &SubscriptionError{Outlet: in.outlet.OutletName(), Reason: e.Reason, Err: e.Err}}
+	case !c.draining || len(c.subs) == 0:
+		c.over = &verdict{reason: e.Reason}
+	}
+}
+
+// rest empties a subscription and returns what was received and not processed, in
+// order. The batch in hand counts as tried when tried is set.
+func (c *consumer[T]) rest(in *inflow[T], tried bool) []Returned[T] {
+	out := make([]Returned[T], 0, in.events.len())
+	hand := 0
+	if c.hand.in == in && tried {
+		hand = c.hand.n
+	}
+	for _, r := range in.runs.items() {
+		for _, e := range in.events.take(r.n) {
+			attempts := r.attempts
+			if len(out) < hand {
+				attempts++
+			}
+			out = append(out, Returned[T]{Event: e, Attempts: attempts})
+		}
+	}
+	in.runs = queue[run]{}
+	in.events.sweep()
+	return out
+}

@@ -1,0 +1,54 @@
+// Package stage is sluice in one process: stages that events flow through, and the
+// demand that flows the other way.
+//
+// A [Source] produces events, a [Gate] turns each batch into zero or more others, a
+// [Sink] consumes them. [Connect] declares a subscription of an [Inlet] to an
+// [Outlet], [Run] runs stages until they have ended. Stages that were not written
+// for a network run on one unchanged: package node makes outlets of other nodes.
+//
+// # Demand
+//
+// Nothing moves until it is asked for. A consumer asks for max demand (1000) events
+// when it subscribes; its handler gets them in batches of at most max minus min
+// demand (250). After each batch it looks at its open demand, what it has asked for
+// and not processed. When that is at most min demand (750), it asks for as many as
+// bring it back to the maximum. So producer and consumer work at the same time, and
+// no more than max demand is ever on its way. A producer never sends more than was
+// asked for.
+//
+// A gate asks for more only when somebody subscribes to it and wants more than
+// waits in its buffer, or its buffer is empty. So a slow sink slows the source.
+//
+// # Ordering
+//
+// Events of one subscription arrive in the order in which they were emitted, except
+// those that come back from a consumer that is gone: they come late, and marked.
+// Nothing is promised between two subscriptions.
+//
+// # Concurrency
+//
+// Handlers of one stage never run concurrently; stages run in parallel. Everything
+// else (asks, subscriptions, cancels, snapshots, serving what is buffered) goes on
+// while a handler runs, also while a source waits for its next event.
+//
+// A stage is a pure core and a loop. The cores ([dispatch.Dispatcher], producer,
+// consumer) are plain values that return what to do. The loops hold a lock each:
+// the one of an outlet may be held while the one of an inlet is taken, never the
+// other way round, and neither while a handler runs. What is asked for is room
+// reserved at the consumer, so handing over never blocks.
+//
+// # Ending
+//
+// A source ends by returning io.EOF. A stage that ends first serves what it holds,
+// waits until everything is acknowledged, and then tells its subscribers; what they
+// do is their cancel mode's to say ([Permanent] is the default: they end too). A
+// handler's error or panic fails its stage, and reaches others as the failure of
+// its subscriptions.
+//
+// # What is lost
+//
+// Nothing in silence. What is discarded (buffer overflow, a failed stage's buffer)
+// is counted by reason and reported to OnDiscard. What a failed consumer had not
+// processed goes back to its producer, and from there to another subscriber, marked
+// with how often a handler had it: at least once. [AtMostOnce] turns that off.
+package stage

@@ -1,0 +1,158 @@
+package stage
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluicenet/sluice/pkg/dispatch"
+)
+
+// Gate receives events, turns each batch into zero or more others, and passes them
+// on.
+//
+// It asks for more input only when somebody subscribes to it and wants more than
+// waits in its buffer, or the buffer is empty: so a slow consumer is felt by the
+// stages before the gate. The fields are settings: set them before the stage is
+// connected, published or run. A Gate runs once.
+type Gate[In, Out any] struct {
+	// Name names the stage and its outlet; default gate-n.
+	Name string
+	// Dispatcher decides who gets which event; default dispatch.Demand.
+	Dispatcher dispatch.Dispatcher[Out]
+	// Buffer keeps what nobody has asked for yet; default Unlimited: what a gate
+	// holds is bounded by what it asked for, times what it makes of one event.
+	Buffer Buffer
+	// OnDiscard is told of each number of events that were given up, and why. By
+	// default a warning is logged.
+	OnDiscard func(reason string, count int)
+	// DrainTimeout bounds how long the stage takes to end when it is stopped;
+	// default 30 s.
+	DrainTimeout time.Duration
+
+	transform func(ctx context.Context, events []In) ([]Out, error)
+	in        *inlet[In]
+	out       *outlet[Out]
+	life      life
+}
+
+var (
+	_ Outlet[string] = (*Gate[int, string])(nil)
+	_ Inlet[int]     = (*Gate[int, string])(nil)
+	_ Runner         = (*Gate[int, string])(nil)
+	_ Inspector      = (*Gate[int, string])(nil)
+)
+
+// NewGate returns a gate that calls transform with each batch that arrives.
+//
+// The batch is transform's own for the call, the slice it returns passes to sluice.
+// An error or a panic fails the stage; [Stop] ends it well. Calls never overlap.
+// ctx ends when the stage has to stop at once.
+func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Out, error)) *Gate[In, Out] {
+	g := &Gate[In, Out]{Name: defaultName("gate"), transform: transform}
+	g.in = newInlet[In](&g.Name, g)
+	g.out = newOutlet(&g.Name, func() (dispatch.Dispatcher[Out], Buffer) {
+		g.out.discard = g.OnDiscard
+		return g.Dispatcher, g.Buffer.or(Unlimited())
+	})
+	g.out.appetite = g.in.release
+	return g
+}
+
+// Map returns a transform for [NewGate] that turns each event into one other.
+func Map[In, Out any](f func(In) Out) func(context.Context, []In) ([]Out, error) {
+	return func(_ context.Context, events []In) ([]Out, error) {
+		out := make([]Out, len(events))
+		for i, e := range events {
+			out[i] = f(e)
+		}
+		return out, nil
+	}
+}
+
+// Filter returns a transform for [NewGate] that passes on the events that keep
+// keeps.
+func Filter[T any](keep func(T) bool) func(context.Context, []T) ([]T, error) {
+	return func(_ context.Context, events []T) ([]T, error) {
+		kept := events[:0]
+		for _, e := range events {
+			if keep(e) {
+				kept = append(kept, e)
+			}
+		}
+		return kept, nil
+	}
+}
+
+// OutletName implements [Outlet].
+func (g *Gate[In, Out]) OutletName() string { return g.Name }
+
+// Attach implements [Outlet].
+func (g *Gate[In, Out]) Attach(terms Terms, r Receiver[Out]) (Upstream[Out], error) {
+	return g.out.attach(terms, r)
+}
+
+// Done implements [Outlet].
+func (g *Gate[In, Out]) Done() <-chan struct{} { return g.out.done }
+
+// Run runs the stage alone. See the function [Run].
+func (g *Gate[In, Out]) Run(ctx context.Context) error { return Run(ctx, g) }
+
+// Inspect returns a snapshot. It does not wait for the handler.
+func (g *Gate[In, Out]) Inspect() Info {
+	i := Info{Name: g.Name, Kind: "gate"}
+	g.life.inspect(&i)
+	g.in.inspect(&i)
+	g.out.inspect(&i)
+	return i
+}
+
+func (g *Gate[In, Out]) inlet() *inlet[In] { return g.in }
+
+func (g *Gate[In, Out]) isSink() bool { return false }
+
+func (g *Gate[In, Out]) result() error { return g.life.result() }
+
+func (g *Gate[In, Out]) open() error {
+	if err := g.life.begin(); err != nil {
+		return err
+	}
+	if err := g.in.open(); err != nil {
+		g.in.close(verdict{Failed, err}, false)
+		g.out.end(Ending{Failed, err})
+		g.life.end(g.Name, err)
+		return err
+	}
+	return nil
+}
+
+func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
+	cut, release := after(ctx, orDefault(g.DrainTimeout))
+	defer release()
+	v := verdict{Failed, ErrExited}
+	defer func() {
+		g.life.set("ending")
+		if v.err != nil {
+			g.in.close(v, true)
+		}
+		g.out.end(v.ending())
+		g.out.drain(orDefault(g.DrainTimeout), ctx.Done(), cut)
+		g.life.end(g.Name, v.err)
+	}()
+	v = g.in.run(ctx, ours, cut, g.handle, true, func() {
+		if g.out.hungry() {
+			g.in.release()
+		}
+	})
+}
+
+func (g *Gate[In, Out]) handle(ctx context.Context, events []In) error {
+	var out []Out
+	err := guard(func() (err error) {
+		out, err = g.transform(ctx, events)
+		return err
+	})
+	if emitErr := g.out.emit(out); emitErr != nil {
+		return emitErr
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultDrainTimeout is how long a stage that is stopped may take to hand over
+// what it holds.
+const DefaultDrainTimeout = 30 * time.Second
+
+// life is what the stages have in common: they have a name, run once and end once.
+type life struct {
+	mu    sync.Mutex
+	state string // "" stands for ready
+	err   error
+}
+
+func (l *life) begin() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != "" {
+		return ErrAlreadyRun
+	}
+	l.state = "running"
+	return nil
+}
+
+func (l *life) set(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = state
+}
+
+// end books how the stage ended. The first error stands.
+func (l *life) end(name string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = "ended"
+	if err != nil && l.err == nil {
+		l.state, l.err = "failed", &Error{Stage: name, Err: err}
+	}
+}
+
+func (l *life) result() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *life) inspect(i *Info) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i.State, i.Err = l.state, l.err
+	if i.State == "" {
+		i.State = "ready"
+	}
+}
+
+var counters sync.Map // kind -> *atomic.Int64
+
+// defaultName is kind-n.
+func defaultName(kind string) string {
+	n, _ := counters.LoadOrStore(kind, new(atomic.Int64))
+	return fmt.Sprintf("%s-%d", kind, n.(*atomic.Int64).Add(1))
+}
+
+// guard calls a handler and returns its panic as an error.
+func guard(call func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = newPanicError(v)
+		}
+	}()
+	return call()
+}
+
+// after returns a channel that is closed when ctx has been done for as long as d.
+// release gives back what that takes.
+func after(ctx context.Context, d time.Duration) (over <-chan struct{}, release func()) {
+	c := make(chan struct{})
+	var timer *time.Timer
+	var mu sync.Mutex
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		timer = time.AfterFunc(d, func() { close(c) })
+	})
+	return c, func() {
+		if stop() {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// orDefault returns d, or the default drain timeout where d is 0.
+func orDefault(d time.Duration) time.Duration {
+	if d == 0 {
+		return DefaultDrainTimeout
+	}
+	return d
+}

@@ -1,0 +1,167 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// part is a stage of this package, as Run sees it.
+type part interface {
+	Runner
+	Inspector
+	// open makes the declared subscriptions.
+	open() error
+	// work runs the stage until it has ended. ours says which outlets end when ctx
+	// does.
+	work(ctx context.Context, ours func(outlet any) bool)
+	// result is the error with which it ended.
+	result() error
+	isSink() bool
+}
+
+// Run starts everything and returns when all stages have ended and the hosts have
+// stopped, with their errors joined. It leaves no goroutine behind.
+//
+// Hosts are started first. Then the declared subscriptions are made, and only then
+// do the stages begin: no event passes by a consumer that was declared. A stage
+// that fails reaches the others through its subscriptions only.
+//
+// When ctx ends, the stages drain: sources stop producing, what was produced is
+// processed, subscriptions to outlets elsewhere are cancelled, each within the
+// stage's drain timeout. Run then returns the cause of ctx. When there is no host,
+// and the last sink has ended, the other stages are drained too: nobody is left to
+// ask them for anything.
+func Run(ctx context.Context, runners ...Runner) error {
+	r := newRun(ctx, runners)
+	defer r.cancel(nil)
+	if err := r.start(); err != nil {
+		return err
+	}
+	r.work()
+	return r.finish()
+}
+
+// running is one call of Run.
+type running struct {
+	outer  context.Context
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	all    []Runner
+	hosts  []Host
+	parts  []part
+	others []Runner
+
+	mu    sync.Mutex
+	sinks int
+	errs  []error
+}
+
+func newRun(ctx context.Context, runners []Runner) *running {
+	r := &running{outer: ctx, all: runners}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	for _, one := range runners {
+		switch one := one.(type) {
+		case Host:
+			r.hosts = append(r.hosts, one)
+		case part:
+			r.parts = append(r.parts, one)
+			if one.isSink() {
+				r.sinks++
+			}
+		default:
+			r.others = append(r.others, one)
+		}
+	}
+	return r
+}
+
+// start brings up the hosts and makes the declared subscriptions. What it has
+// started when something fails, it stops.
+func (r *running) start() error {
+	for i, h := range r.hosts {
+		if err := h.Start(r.ctx, r.all); err != nil {
+			r.hosts = r.hosts[:i]
+			return errors.Join(append([]error{err}, r.stopHosts()...)...)
+		}
+	}
+	for i, p := range r.parts {
+		if err := p.open(); err != nil {
+			err = &Error{Stage: p.Inspect().Name, Err: err}
+			// The stages before it are open and end well: nothing has begun.
+			r.parts, r.others = r.parts[:i], nil
+			r.cancel(err)
+			r.work()
+			return errors.Join(append([]error{err}, r.stopHosts()...)...)
+		}
+	}
+	return nil
+}
+
+// work runs the stages and waits for them; with hosts alone it waits for ctx.
+func (r *running) work() {
+	ours := make(map[any]bool, len(r.parts))
+	for _, p := range r.parts {
+		ours[p] = true
+	}
+	var wg sync.WaitGroup
+	for _, p := range r.parts {
+		wg.Go(func() {
+			defer r.ended(p)
+			p.work(r.ctx, func(outlet any) bool { return ours[outlet] })
+		})
+	}
+	for _, o := range r.others {
+		wg.Go(func() { r.report(o.Run(r.ctx)) })
+	}
+	wg.Wait()
+	if len(r.parts)+len(r.others) == 0 {
+		<-r.ctx.Done()
+	}
+}
+
+// ended draws the conclusions from the end of a stage.
+func (r *running) ended(p part) {
+	r.report(p.result())
+	if !p.isSink() || len(r.hosts) > 0 {
+		return
+	}
+	r.mu.Lock()
+	r.sinks--
+	last := r.sinks == 0
+	r.mu.Unlock()
+	if last {
+		r.cancel(errNobodyLeft)
+	}
+}
+
+var errNobodyLeft = errors.New("the last sink has ended")
+
+func (r *running) report(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+}
+
+// finish stops the hosts and joins the errors.
+func (r *running) finish() error {
+	stopped := r.outer.Err() != nil
+	errs := append(r.errs, r.stopHosts()...)
+	if len(errs) == 0 && stopped {
+		return context.Cause(r.outer)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *running) stopHosts() (errs []error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.outer), DefaultDrainTimeout)
+	defer cancel()
+	for i := len(r.hosts) - 1; i >= 0; i-- {
+		if err := r.hosts[i].Stop(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}

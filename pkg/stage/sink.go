@@ -1,0 +1,86 @@
+package stage
+
+import (
+	"context"
+	"time"
+)
+
+// Sink consumes events and thereby sets the pace.
+//
+// The fields are settings: set them before the stage is connected or run. A Sink
+// runs once.
+type Sink[T any] struct {
+	// Name names the stage; default sink-n.
+	Name string
+	// DrainTimeout bounds how long the stage takes to end when it is stopped;
+	// default 30 s.
+	DrainTimeout time.Duration
+
+	consume func(ctx context.Context, events []T) error
+	in      *inlet[T]
+	life    life
+}
+
+var (
+	_ Inlet[int] = (*Sink[int])(nil)
+	_ Runner     = (*Sink[int])(nil)
+	_ Inspector  = (*Sink[int])(nil)
+)
+
+// NewSink returns a sink that calls consume with each batch that arrives. When it
+// returns, the batch counts as processed.
+//
+// The batch is consume's own for the call. An error or a panic fails the stage,
+// and what it had not processed goes back to the producer; [Stop] ends it well.
+// Calls never overlap. ctx ends when the stage has to stop at once.
+func NewSink[T any](consume func(ctx context.Context, events []T) error) *Sink[T] {
+	s := &Sink[T]{Name: defaultName("sink"), consume: consume}
+	s.in = newInlet[T](&s.Name, s)
+	return s
+}
+
+// Run runs the stage alone. See the function [Run].
+func (s *Sink[T]) Run(ctx context.Context) error { return Run(ctx, s) }
+
+// Inspect returns a snapshot. It does not wait for the handler.
+func (s *Sink[T]) Inspect() Info {
+	i := Info{Name: s.Name, Kind: "sink"}
+	s.life.inspect(&i)
+	s.in.inspect(&i)
+	return i
+}
+
+func (s *Sink[T]) inlet() *inlet[T] { return s.in }
+
+func (s *Sink[T]) isSink() bool { return true }
+
+func (s *Sink[T]) result() error { return s.life.result() }
+
+func (s *Sink[T]) open() error {
+	if err := s.life.begin(); err != nil {
+		return err
+	}
+	if err := s.in.open(); err != nil {
+		s.in.close(verdict{Failed, err}, false)
+		s.life.end(s.Name, err)
+		return err
+	}
+	return nil
+}
+
+func (s *Sink[T]) work(ctx context.Context, ours func(any) bool) {
+	cut, release := after(ctx, orDefault(s.DrainTimeout))
+	defer release()
+	v := verdict{Failed, ErrExited}
+	defer func() {
+		if v.err != nil {
+			s.in.close(v, true)
+		}
+		s.life.end(s.Name, v.err)
+	}()
+	v = s.in.run(ctx, ours, cut, s.handle, false, nil)
+}
+
+func (s *Sink[T]) handle(ctx context.Context, events []T) error {
+	return guard(func() error { return s.consume(ctx, events) })
+}

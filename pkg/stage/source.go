@@ -1,0 +1,143 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"github.com/sluicenet/sluice/pkg/dispatch"
+)
+
+// Source produces events, and only as many as were asked for.
+//
+// The fields are settings: set them before the stage is connected, published or
+// run. A Source runs once.
+type Source[T any] struct {
+	// Name names the stage and its outlet; default source-n.
+	Name string
+	// Dispatcher decides who gets which event; default dispatch.Demand.
+	Dispatcher dispatch.Dispatcher[T]
+	// Buffer keeps what was produced beyond the demand; default KeepLast(10,000).
+	Buffer Buffer
+	// OnDiscard is told of each number of events that were given up, and why. By
+	// default a warning is logged. It runs on the goroutine that gave them up.
+	OnDiscard func(reason string, count int)
+	// DrainTimeout bounds how long the stage takes to end when it is stopped;
+	// default 30 s.
+	DrainTimeout time.Duration
+
+	produce func(ctx context.Context, demand int) ([]T, error)
+	cleanup func()
+	out     *outlet[T]
+	life    life
+}
+
+var (
+	_ Outlet[int] = (*Source[int])(nil)
+	_ Runner      = (*Source[int])(nil)
+	_ Inspector   = (*Source[int])(nil)
+)
+
+// NewSource returns a source that calls produce whenever there is demand that is
+// not met, with the number of events that are wanted now.
+//
+// produce may wait for events, under its ctx, which ends when the stage is stopped.
+// When it returns some events but fewer than were wanted, it is called again for
+// the rest; when it returns none, it is called again after the next ask. It may
+// return more than was wanted: the rest is buffered. It ends the source by returning
+// io.EOF itself, together with its last events; any other error fails the stage,
+// and so does a panic. The slice it returns passes to sluice. Calls never overlap.
+func NewSource[T any](produce func(ctx context.Context, demand int) ([]T, error)) *Source[T] {
+	s := &Source[T]{Name: defaultName("source"), produce: produce}
+	s.out = newOutlet(&s.Name, func() (dispatch.Dispatcher[T], Buffer) {
+		s.out.discard = s.OnDiscard
+		return s.Dispatcher, s.Buffer.or(KeepLast(DefaultCapacity))
+	})
+	return s
+}
+
+// OutletName implements [Outlet].
+func (s *Source[T]) OutletName() string { return s.Name }
+
+// Attach implements [Outlet].
+func (s *Source[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
+	return s.out.attach(terms, r)
+}
+
+// Done implements [Outlet].
+func (s *Source[T]) Done() <-chan struct{} { return s.out.done }
+
+// Run runs the stage alone. See the function [Run].
+func (s *Source[T]) Run(ctx context.Context) error { return Run(ctx, s) }
+
+// Inspect returns a snapshot. It does not wait for the handler.
+func (s *Source[T]) Inspect() Info {
+	i := Info{Name: s.Name, Kind: "source"}
+	s.life.inspect(&i)
+	s.out.inspect(&i)
+	return i
+}
+
+func (s *Source[T]) open() error { return s.life.begin() }
+
+func (s *Source[T]) isSink() bool { return false }
+
+func (s *Source[T]) result() error { return s.life.result() }
+
+func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
+	cut, release := after(ctx, orDefault(s.DrainTimeout))
+	defer release()
+	ending := Ending{Failed, ErrExited}
+	// Deferred, so that it is done also when the handler ends the goroutine.
+	defer func() {
+		s.life.set("ending")
+		s.out.end(ending)
+		s.out.drain(orDefault(s.DrainTimeout), ctx.Done(), cut)
+		if s.cleanup != nil {
+			s.cleanup()
+		}
+		s.life.end(s.Name, ending.Err)
+	}()
+	unwatch := context.AfterFunc(ctx, s.out.wake)
+	defer unwatch()
+	ending = s.loop(ctx)
+}
+
+// loop produces until the source comes to its end.
+func (s *Source[T]) loop(ctx context.Context) Ending {
+	stopped := func() bool { return ctx.Err() != nil }
+	seen := uint64(0)
+	for {
+		demand, asks, ok := s.out.await(seen, stopped)
+		if !ok {
+			return Ending{Reason: Shutdown}
+		}
+		var events []T
+		err := guard(func() (err error) {
+			events, err = s.produce(ctx, atOnce(demand))
+			return err
+		})
+		if err2 := s.out.emit(events); err2 != nil {
+			return Ending{Failed, err2}
+		}
+		switch {
+		case err == nil:
+			seen = 0
+			if len(events) == 0 {
+				seen = asks
+			}
+		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure of what the source reads
+			return Ending{Reason: Completed}
+		case stopped() && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+			return Ending{Reason: Shutdown}
+		default:
+			return Ending{Failed, err}
+		}
+	}
+}
+
+// atOnce limits what a handler is asked for in one call: it may well make a slice
+// of that size.
+func atOnce(demand int64) int { return int(min(demand, math.MaxUint16)) }

@@ -1,0 +1,165 @@
+package stage
+
+import (
+	"context"
+	"sync"
+)
+
+// Subscription is one live connection from an outlet to an inlet. It ends once,
+// with an [Ending]. Its methods may be called from any goroutine, also from inside
+// a handler: none of them waits for one, Ready excepted.
+type Subscription struct {
+	mu     sync.Mutex
+	edge   edgeOf
+	open   bool
+	ready  chan struct{}
+	done   chan struct{}
+	ending Ending
+}
+
+// edgeOf is what a subscription is made of, whatever the type of its events.
+type edgeOf interface {
+	ask(n int64) error
+	cancel()
+	info() SubscriptionInfo
+}
+
+func newSubscription() *Subscription {
+	return &Subscription{ready: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Ask adds n, at least 1, to the events that may be sent, whatever the demand mode.
+// It returns ErrAskNotPositive for less, and ErrEnded when the subscription has
+// ended or not begun.
+func (s *Subscription) Ask(n int) error {
+	if n < 1 {
+		return ErrAskNotPositive
+	}
+	e := s.current()
+	if e == nil {
+		return ErrEnded
+	}
+	return e.ask(int64(n))
+}
+
+// Cancel ends the subscription. What was sent is processed first; then it is over,
+// with the reason Cancelled. It reports whether there was something to cancel.
+func (s *Subscription) Cancel() bool {
+	e := s.current()
+	if e == nil {
+		return false
+	}
+	e.cancel()
+	return true
+}
+
+// Ready waits until the producer has accepted the subscription. It returns the
+// error with which it ended instead, or the cause of ctx.
+func (s *Subscription) Ready(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-s.done:
+		if err := s.Ending().Err; err != nil {
+			return err
+		}
+		return ErrEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Done is closed when the subscription has ended and everything that arrived
+// before was processed.
+func (s *Subscription) Done() <-chan struct{} { return s.done }
+
+// Ending says how the subscription ended; its Reason is 0 while it lives.
+func (s *Subscription) Ending() Ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
+
+// Info is a snapshot of the consumer's side.
+func (s *Subscription) Info() SubscriptionInfo {
+	if e := s.current(); e != nil {
+		return e.info()
+	}
+	return SubscriptionInfo{State: "ended"}
+}
+
+// current returns the live edge, or nil.
+func (s *Subscription) current() edgeOf {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending.Reason != 0 {
+		return nil
+	}
+	return s.edge
+}
+
+func (s *Subscription) bind(e edgeOf) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.edge = e
+}
+
+func (s *Subscription) opened() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open {
+		s.open = true
+		close(s.ready)
+	}
+}
+
+func (s *Subscription) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+func (s *Subscription) ended(e Ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending.Reason == 0 {
+		s.ending = e
+		close(s.done)
+	}
+}
+
+// edge is a subscription of an inlet.
+type edge[T any] struct {
+	l  *inlet[T]
+	in *inflow[T]
+}
+
+func (e *edge[T]) ask(n int64) error {
+	e.l.mu.Lock()
+	if e.in.leaving || e.in.ending != nil || e.l.closed {
+		e.l.mu.Unlock()
+		return ErrEnded
+	}
+	e.in.window.Ask(n)
+	up, acked := e.in.up, e.in.window.Acked()
+	e.l.mu.Unlock()
+	return up.Ask(n, acked)
+}
+
+func (e *edge[T]) cancel() {
+	e.l.mu.Lock()
+	if e.in.leaving || e.in.ending != nil || e.l.closed {
+		e.l.mu.Unlock()
+		return
+	}
+	e.in.leaving = true
+	up, acked := e.in.up, e.in.window.Acked()
+	e.l.mu.Unlock()
+	up.Cancel(Cancel[T]{Drain: true, Acked: acked})
+}
+
+func (e *edge[T]) info() SubscriptionInfo {
+	e.l.mu.Lock()
+	defer e.l.mu.Unlock()
+	return e.in.info()
+}
