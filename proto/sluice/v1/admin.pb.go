@@ -995,8 +995,9 @@ type SubscriptionInfo struct {
 	ConsumerStage string                 `protobuf:"bytes,4,opt,name=consumer_stage,json=consumerStage,proto3" json:"consumer_stage,omitempty"`
 	Partition     *int32                 `protobuf:"varint,5,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
 	Side          SubscriptionSide       `protobuf:"varint,6,opt,name=side,proto3,enum=sluice.v1.SubscriptionSide" json:"side,omitempty"`
-	// waiting, opening, reconnecting, draining, held, in-flight, wire, no-demand,
-	// no-events, flowing or ended.
+	// waiting, opening, reconnecting, draining, paused, held, in-flight, no-demand,
+	// no-events, flowing or ended. Whether events are on the wire is seen only by
+	// comparing both sides.
 	State     string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	MaxDemand int64  `protobuf:"varint,8,opt,name=max_demand,json=maxDemand,proto3" json:"max_demand,omitempty"`
 	MinDemand int64  `protobuf:"varint,9,opt,name=min_demand,json=minDemand,proto3" json:"min_demand,omitempty"`
@@ -1006,8 +1007,12 @@ type SubscriptionInfo struct {
 	Received int64 `protobuf:"varint,12,opt,name=received,proto3" json:"received,omitempty"`
 	Acked    int64 `protobuf:"varint,13,opt,name=acked,proto3" json:"acked,omitempty"`
 	// How long it has been in its state, and why it ended.
-	Age           *durationpb.Duration `protobuf:"bytes,14,opt,name=age,proto3" json:"age,omitempty"`
-	Reason        string               `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
+	Age    *durationpb.Duration `protobuf:"bytes,14,opt,name=age,proto3" json:"age,omitempty"`
+	Reason string               `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Which start of the consumer's node, and which of its subscriptions: together
+	// they pair the rows of both sides. 0 in one process.
+	Incarnation   uint64 `protobuf:"varint,16,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Session       uint64 `protobuf:"varint,17,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,6 +1152,20 @@ func (x *SubscriptionInfo) GetReason() string {
 	return ""
 }
 
+func (x *SubscriptionInfo) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *SubscriptionInfo) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
 type TapRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Outlet string                 `protobuf:"bytes,1,opt,name=outlet,proto3" json:"outlet,omitempty"`
@@ -1215,7 +1234,10 @@ type TapResponse struct {
 	// How the event is written: the codec of the outlet.
 	Codec string `protobuf:"bytes,3,opt,name=codec,proto3" json:"codec,omitempty"`
 	// How many events passed unseen since the last response.
-	Missed        int64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	Missed int64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	// Nodes that offer the outlet and cannot be tapped. Such a response carries no
+	// event.
+	Unreachable   []*Unreachable `protobuf:"bytes,5,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1276,6 +1298,13 @@ func (x *TapResponse) GetMissed() int64 {
 		return x.Missed
 	}
 	return 0
+}
+
+func (x *TapResponse) GetUnreachable() []*Unreachable {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
 }
 
 var File_sluice_v1_admin_proto protoreflect.FileDescriptor
@@ -1350,7 +1379,7 @@ const file_sluice_v1_admin_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\x0e2\x10.sluice.v1.ScopeR\x05scope\"\x98\x01\n" +
 	"\x19ListSubscriptionsResponse\x12A\n" +
 	"\rsubscriptions\x18\x01 \x03(\v2\x1b.sluice.v1.SubscriptionInfoR\rsubscriptions\x128\n" +
-	"\vunreachable\x18\x02 \x03(\v2\x16.sluice.v1.UnreachableR\vunreachable\"\xf6\x03\n" +
+	"\vunreachable\x18\x02 \x03(\v2\x16.sluice.v1.UnreachableR\vunreachable\"\xb2\x04\n" +
 	"\x10SubscriptionInfo\x12\x16\n" +
 	"\x06outlet\x18\x01 \x01(\tR\x06outlet\x12#\n" +
 	"\rproducer_node\x18\x02 \x01(\tR\fproducerNode\x12#\n" +
@@ -1369,19 +1398,22 @@ const file_sluice_v1_admin_proto_rawDesc = "" +
 	"\breceived\x18\f \x01(\x03R\breceived\x12\x14\n" +
 	"\x05acked\x18\r \x01(\x03R\x05acked\x12+\n" +
 	"\x03age\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x16\n" +
-	"\x06reason\x18\x0f \x01(\tR\x06reasonB\f\n" +
+	"\x06reason\x18\x0f \x01(\tR\x06reason\x12 \n" +
+	"\vincarnation\x18\x10 \x01(\x04R\vincarnation\x12\x18\n" +
+	"\asession\x18\x11 \x01(\x04R\asessionB\f\n" +
 	"\n" +
 	"_partition\"b\n" +
 	"\n" +
 	"TapRequest\x12\x16\n" +
 	"\x06outlet\x18\x01 \x01(\tR\x06outlet\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12&\n" +
-	"\x05scope\x18\x03 \x01(\x0e2\x10.sluice.v1.ScopeR\x05scope\"e\n" +
+	"\x05scope\x18\x03 \x01(\x0e2\x10.sluice.v1.ScopeR\x05scope\"\x9f\x01\n" +
 	"\vTapResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\fR\x05event\x12\x14\n" +
 	"\x05codec\x18\x03 \x01(\tR\x05codec\x12\x16\n" +
-	"\x06missed\x18\x04 \x01(\x03R\x06missed*A\n" +
+	"\x06missed\x18\x04 \x01(\x03R\x06missed\x128\n" +
+	"\vunreachable\x18\x05 \x03(\v2\x16.sluice.v1.UnreachableR\vunreachable*A\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSCOPE_CLUSTER\x10\x01\x12\x0e\n" +
@@ -1463,21 +1495,22 @@ var file_sluice_v1_admin_proto_depIdxs = []int32{
 	2,  // 15: sluice.v1.SubscriptionInfo.side:type_name -> sluice.v1.SubscriptionSide
 	19, // 16: sluice.v1.SubscriptionInfo.age:type_name -> google.protobuf.Duration
 	0,  // 17: sluice.v1.TapRequest.scope:type_name -> sluice.v1.Scope
-	4,  // 18: sluice.v1.AdminService.ListNodes:input_type -> sluice.v1.ListNodesRequest
-	7,  // 19: sluice.v1.AdminService.ListOutlets:input_type -> sluice.v1.ListOutletsRequest
-	10, // 20: sluice.v1.AdminService.ListStages:input_type -> sluice.v1.ListStagesRequest
-	13, // 21: sluice.v1.AdminService.ListSubscriptions:input_type -> sluice.v1.ListSubscriptionsRequest
-	16, // 22: sluice.v1.AdminService.Tap:input_type -> sluice.v1.TapRequest
-	5,  // 23: sluice.v1.AdminService.ListNodes:output_type -> sluice.v1.ListNodesResponse
-	8,  // 24: sluice.v1.AdminService.ListOutlets:output_type -> sluice.v1.ListOutletsResponse
-	11, // 25: sluice.v1.AdminService.ListStages:output_type -> sluice.v1.ListStagesResponse
-	14, // 26: sluice.v1.AdminService.ListSubscriptions:output_type -> sluice.v1.ListSubscriptionsResponse
-	17, // 27: sluice.v1.AdminService.Tap:output_type -> sluice.v1.TapResponse
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	3,  // 18: sluice.v1.TapResponse.unreachable:type_name -> sluice.v1.Unreachable
+	4,  // 19: sluice.v1.AdminService.ListNodes:input_type -> sluice.v1.ListNodesRequest
+	7,  // 20: sluice.v1.AdminService.ListOutlets:input_type -> sluice.v1.ListOutletsRequest
+	10, // 21: sluice.v1.AdminService.ListStages:input_type -> sluice.v1.ListStagesRequest
+	13, // 22: sluice.v1.AdminService.ListSubscriptions:input_type -> sluice.v1.ListSubscriptionsRequest
+	16, // 23: sluice.v1.AdminService.Tap:input_type -> sluice.v1.TapRequest
+	5,  // 24: sluice.v1.AdminService.ListNodes:output_type -> sluice.v1.ListNodesResponse
+	8,  // 25: sluice.v1.AdminService.ListOutlets:output_type -> sluice.v1.ListOutletsResponse
+	11, // 26: sluice.v1.AdminService.ListStages:output_type -> sluice.v1.ListStagesResponse
+	14, // 27: sluice.v1.AdminService.ListSubscriptions:output_type -> sluice.v1.ListSubscriptionsResponse
+	17, // 28: sluice.v1.AdminService.Tap:output_type -> sluice.v1.TapResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_admin_proto_init() }
