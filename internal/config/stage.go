@@ -1,0 +1,232 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// Stage is one stage of a file.
+type Stage struct {
+	Name string
+	Kind Kind
+	// Type is what kind of source, gate or sink it is, such as file. It is given,
+	// but whether there is such a thing is not for the file to say.
+	Type string
+	// From is what a gate or a sink reads. It is empty for a source.
+	From []From
+	// With is never nil.
+	With *Section
+	// Pos is where the name is, TypePos where the type is.
+	Pos, TypePos Pos
+}
+
+// Kind is what a stage is: a Source, a Gate or a Sink.
+type Kind int
+
+// A stage is one of three kinds.
+const (
+	Source Kind = iota + 1
+	Gate
+	Sink
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Source:
+		return "source"
+	case Gate:
+		return "gate"
+	case Sink:
+		return "sink"
+	default:
+		return fmt.Sprintf("Kind(%d)", int(k))
+	}
+}
+
+// From is an outlet that a stage reads, and the terms. The outlet is one of this
+// file, or of anybody in the cluster.
+type From struct {
+	Outlet string
+	// MaxDemand is at least 1, and MinDemand less than it. Nil is not given: the
+	// one is [DefaultMaxDemand] then, and the other follows from it.
+	MaxDemand, MinDemand *int
+	// ResumeWindow is how long the subscription outlives its stream, nil where the
+	// file does not say.
+	ResumeWindow *time.Duration
+	Pos          Pos
+}
+
+// stages reads the stages, as far as they can be.
+func stages(p *problems, v *value) []Stage {
+	if !v.given() {
+		return nil
+	}
+	if v.kind != mapping {
+		decoder{p}.wrong(v, "stages", "a mapping, of names to stages")
+		return nil
+	}
+	var all []Stage
+	for _, f := range v.fields {
+		if wrong := badName(f.key, maxName); wrong != "" {
+			p.add(codeValue, f.pos, "the name of the stage %s %s", quote(f.key), wrong)
+		}
+		all = append(all, stage(p, f))
+	}
+	return all
+}
+
+func stage(p *problems, f field) Stage {
+	path := join("stages", f.key)
+	s := Stage{
+		Name:    f.key,
+		Pos:     f.pos,
+		TypePos: f.pos,
+		With:    &Section{file: p.file, path: path + ".with", pos: f.pos},
+	}
+	var shape struct {
+		Source *value `yaml:"source"`
+		Gate   *value `yaml:"gate"`
+		Sink   *value `yaml:"sink"`
+		From   *value `yaml:"from"`
+		With   *value `yaml:"with"`
+	}
+	decoder{p}.decode(f.value, path, reflect.ValueOf(&shape).Elem())
+	if f.value.given() && f.value.kind != mapping {
+		return s
+	}
+
+	var kinds []Kind
+	for i, v := range []*value{shape.Source, shape.Gate, shape.Sink} {
+		if v != nil {
+			kinds = append(kinds, Source+Kind(i))
+		}
+	}
+	switch len(kinds) {
+	case 0:
+		p.add(codeKind, f.pos, "%s has to be one of source, gate and sink, and is none", path)
+	case 1:
+		s.Kind = kinds[0]
+		s.readType(p, path, f.value)
+	default:
+		p.add(codeKind, f.pos, "%s has to be one of source, gate and sink, and is more: %v", path, kinds)
+	}
+
+	s.From = froms(p, path+".from", shape.From)
+	at, _ := f.value.field("from")
+	switch given := shape.From.given() && !(shape.From.kind == list && len(shape.From.items) == 0); {
+	case s.Kind == Source && given:
+		p.add(codeFrom, at.pos, "%s is a source, which reads from nobody: it has no from", path)
+	case s.Kind == Gate && !given, s.Kind == Sink && !given:
+		p.add(codeFrom, f.value.locate(f.pos, "from"), "%s is a %v and needs from: the outlet that it reads", path, s.Kind)
+	}
+
+	if w := shape.With; w.given() {
+		if (decoder{p}).want(w, path+".with", mapping, "a mapping") {
+			s.With.pos, s.With.root = w.pos, w
+		}
+	}
+	return s
+}
+
+// readType reads the type, which is the value of the key of the kind.
+func (s *Stage) readType(p *problems, path string, in *value) {
+	key := s.Kind.String()
+	f, _ := in.field(key)
+	path = join(path, key)
+	s.TypePos = in.locate(f.pos, key)
+	decoder{p}.decode(f.value, path, reflect.ValueOf(&s.Type).Elem())
+	if s.Type == "" && !f.value.isWrong() {
+		p.add(codeMissing, s.TypePos, "%s is empty: it says what kind of %s it is, such as file", path, key)
+	}
+}
+
+// froms reads from: an outlet or a list of outlets, each its name or a mapping.
+func froms(p *problems, path string, v *value) []From {
+	if !v.given() {
+		return nil
+	}
+	if v.kind != list {
+		if f, ok := from(p, path, v); ok {
+			return []From{f}
+		}
+		return nil
+	}
+	var all []From
+	seen := map[string]Pos{}
+	for i, item := range v.items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		f, ok := from(p, at, item)
+		if !ok {
+			continue
+		}
+		if first, twice := seen[f.Outlet]; twice {
+			p.add(codeTwice, f.Pos, "%s names %s a second time, first at %d:%d: one stage reads an outlet once",
+				at, quote(f.Outlet), first.Line, first.Col)
+			continue
+		}
+		seen[f.Outlet] = f.Pos
+		all = append(all, f)
+	}
+	return all
+}
+
+// from reads one entry of from, and reports whether it names an outlet.
+func from(p *problems, path string, v *value) (From, bool) {
+	f := From{Pos: v.pos}
+	var outlet *value
+	switch v.kind {
+	case mapping:
+		shape := struct {
+			Outlet       *value         `yaml:"outlet"`
+			MaxDemand    *int           `yaml:"max_demand"`
+			MinDemand    *int           `yaml:"min_demand"`
+			ResumeWindow *time.Duration `yaml:"resume_window"`
+		}{}
+		decoder{p}.decode(v, path, reflect.ValueOf(&shape).Elem())
+		f.MaxDemand, f.MinDemand, f.ResumeWindow = shape.MaxDemand, shape.MinDemand, shape.ResumeWindow
+		checkTerms(p, path, f, v)
+		path, outlet = path+".outlet", shape.Outlet
+	case scalar:
+		outlet = v
+	default:
+		decoder{p}.wrong(v, path, "the name of an outlet, or a mapping with outlet")
+		return f, false
+	}
+	decoder{p}.decode(outlet, path, reflect.ValueOf(&f.Outlet).Elem())
+	switch {
+	case outlet.isWrong():
+		return f, false
+	case f.Outlet == "":
+		p.add(codeMissing, v.locate(v.pos, "outlet"), "%s is required: the name of the outlet to read", path)
+		return f, false
+	case len(f.Outlet) > maxName:
+		p.add(codeValue, v.locate(v.pos, "outlet"), "%s %s is longer than %d bytes", path, quote(f.Outlet), maxName)
+		return f, false
+	}
+	return f, true
+}
+
+func checkTerms(p *problems, path string, f From, v *value) {
+	most, known := DefaultMaxDemand, true
+	if f.MaxDemand != nil {
+		if most = *f.MaxDemand; most < 1 {
+			known = false
+			p.add(codeValue, v.locate(v.pos, "max_demand"), "%s.max_demand is %d, and has to be at least 1", path, most)
+		}
+	} else if v.at("max_demand").given() {
+		known = false
+	}
+	switch low := f.MinDemand; {
+	case low == nil:
+	case *low < 0:
+		p.add(codeValue, v.locate(v.pos, "min_demand"), "%s.min_demand is %d, and has to be at least 0", path, *low)
+	case known && *low >= most && f.MaxDemand == nil:
+		p.add(codeValue, v.locate(v.pos, "min_demand"), "%s.min_demand is %d, and has to be less than max_demand, which is %d by default", path, *low, most)
+	case known && *low >= most:
+		p.add(codeValue, v.locate(v.pos, "min_demand"), "%s.min_demand is %d, and has to be less than max_demand, which is %d", path, *low, most)
+	}
+	if w := f.ResumeWindow; w != nil && *w < 0 {
+		p.add(codeValue, v.locate(v.pos, "resume_window"), "%s.resume_window is %v, and has to be at least 0", path, *w)
+	}
+}
