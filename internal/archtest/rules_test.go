@@ -49,6 +49,11 @@ var rules = []rule{
 		reason: "merging catalogs is pure: the order in which news arrives cannot matter",
 	},
 	{
+		pkg:    "internal/config",
+		never:  []string{"google.golang.org/...", "github.com/hashicorp/..."},
+		reason: "reading a file starts nothing, and knows no kind of stage",
+	},
+	{
 		pkg:    "pkg/dispatch",
 		may:    []string{"internal/credit"},
 		never:  impure,

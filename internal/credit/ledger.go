@@ -75,3 +75,6 @@ func (l *Ledger) Revoke(n int64) {
 	}
 	l.granted = max(l.granted-n, l.sent)
 }
+
+// Unsend takes back that the last n events were sent.
+func (l *Ledger) Unsend(n int64) { l.sent = max(l.sent-n, l.acked) }

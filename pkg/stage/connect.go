@@ -39,7 +39,9 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, ErrSubscribeTimeout)
 	defer cancel()
 	if err := sub.Ready(ctx); err != nil {
-		to.inlet().forget(sub)
+		if why := to.inlet().forget(sub); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
 		return nil, fmt.Errorf("subscribe to %q: %w", outlet.OutletName(), err)
 	}
 	return sub, nil
@@ -134,8 +136,9 @@ func newSettings(opts []Option) (settings, error) {
 
 func newWindow(t Terms) credit.Window { return credit.NewWindow(t.MaxDemand, t.MinDemand, t.Manual) }
 
-// forget withdraws a subscription that nobody waits for any more.
-func (l *inlet[T]) forget(sub *Subscription) {
+// forget withdraws a subscription that nobody waits for any more, and returns what
+// it has waited for.
+func (l *inlet[T]) forget(sub *Subscription) (why error) {
 	l.mu.Lock()
 	var up Upstream[T]
 	for i, in := range l.core.subs {
@@ -148,7 +151,11 @@ func (l *inlet[T]) forget(sub *Subscription) {
 		}
 	}
 	l.mu.Unlock()
+	if w, ok := up.(Waiter); ok {
+		why = w.Waiting()
+	}
 	if up != nil {
 		up.Cancel(Cancel[T]{Reason: "withdrawn"})
 	}
+	return why
 }

@@ -32,7 +32,7 @@ type verdict struct {
 func (v verdict) ending() Ending {
 	switch {
 	case v.err != nil:
-		return Ending{Failed, v.err}
+		return Ending{Reason: Failed, Err: v.err}
 	case v.reason == Completed:
 		return Ending{Reason: Completed}
 	}
@@ -81,7 +81,30 @@ func (c *consumer[T]) end(in *inflow[T], e Ending) {
 		return
 	}
 	in.ending = &e
+	if e.Drop {
+		c.unstart(in)
+	}
 	c.turns.push(in)
+}
+
+// unstart drops what was received on a subscription and not begun.
+func (c *consumer[T]) unstart(in *inflow[T]) {
+	kept := 0
+	if c.hand.in == in {
+		kept = c.hand.n
+	}
+	in.events.cut(in.events.len() - kept)
+	in.runs = queue[run]{}
+	turns := queue[*inflow[T]]{}
+	for _, t := range c.turns.items() {
+		if t != in {
+			turns.push(t)
+		} else if kept > 0 && in.runs.len() == 0 {
+			in.runs.push(run{n: kept})
+			turns.push(t)
+		}
+	}
+	c.turns = turns
 }
 
 // next returns the next batch for the handler, or ok false when nothing is to be

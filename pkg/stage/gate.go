@@ -94,6 +94,9 @@ func (g *Gate[In, Out]) Attach(terms Terms, r Receiver[Out]) (Upstream[Out], err
 // Done implements [Outlet].
 func (g *Gate[In, Out]) Done() <-chan struct{} { return g.out.done }
 
+// Tap implements [Tapper].
+func (g *Gate[In, Out]) Tap(watch func(events []Out)) (stop func()) { return g.out.tap(watch) }
+
 // Run runs the stage alone. See the function [Run].
 func (g *Gate[In, Out]) Run(ctx context.Context) error { return Run(ctx, g) }
 
@@ -118,7 +121,7 @@ func (g *Gate[In, Out]) open() error {
 	}
 	if err := g.in.open(); err != nil {
 		g.in.close(verdict{Failed, err}, false)
-		g.out.end(Ending{Failed, err})
+		g.out.end(Ending{Reason: Failed, Err: err})
 		g.life.end(g.Name, err)
 		return err
 	}

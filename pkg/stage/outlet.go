@@ -1,8 +1,10 @@
 package stage
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,10 @@ import (
 // outlet is the loop around a producer: a lock, and the doing of what the
 // producer says. Whoever brings news (an ask, events, an end) takes the lock and
 // carries out what follows; there is no goroutine to hand it to.
+//
+// So the dispatcher of a user may be called on any stage's goroutine. When it
+// panics, its own stage fails and nobody else: unlock sees to that, and is deferred
+// wherever the core is called.
 //
 // The lock is held while receivers are called, so that deliveries keep their
 // order. Receivers return at once and call nobody, so this cannot wait for a
@@ -26,6 +32,8 @@ type outlet[T any] struct {
 	// ready is set by the first use: the stage's settings are read then.
 	ready    bool
 	appetite func() // called without the lock whenever there is appetite
+	crashed  func() // called without the lock when the producer has crashed
+	taps     []*func([]T)
 	done     chan struct{}
 	setup    func() (dispatch.Dispatcher[T], Buffer)
 }
@@ -50,18 +58,31 @@ func (o *outlet[T]) lock() {
 	o.core = newProducer(d, b)
 }
 
-// unlock does what the core said, tells those who wait and gives up the lock.
-func (o *outlet[T]) unlock() {
+// unlock does what the core said, tells those who wait and gives up the lock. A
+// panic of the core ends here: it fails the producer, and is returned in err.
+func (o *outlet[T]) unlock(err *error) {
+	if v := recover(); v != nil {
+		failure := newPanicError(v)
+		o.core.crash(failure)
+		if err != nil {
+			*err = failure
+		}
+	}
 	reports := o.flush()
 	o.news.Broadcast()
 	hungry := o.appetite != nil && o.core.appetite()
+	var crashed func()
 	if o.core.ended && !isClosed(o.done) {
 		close(o.done)
+		if o.core.closing.Reason == Failed {
+			crashed = o.crashed
+		}
 	}
 	o.mu.Unlock()
-	for _, r := range reports {
-		o.report(r.discard, r.count)
+	if crashed != nil {
+		crashed()
 	}
+	o.report(reports)
 	if hungry {
 		o.appetite()
 	}
@@ -70,55 +91,104 @@ func (o *outlet[T]) unlock() {
 // flush carries out the orders in the order in which they were given. Discards
 // are returned: they are reported to user code, which may do as it likes.
 func (o *outlet[T]) flush() (reports []order[T]) {
-	for i := range o.core.todo {
-		switch t := &o.core.todo[i]; {
-		case t.discard != "":
-			reports = append(reports, *t)
-		case t.ending != nil:
-			t.sub.receiver.Ended(*t.ending)
-		default:
-			t.sub.receiver.Deliver(t.batch)
+	if len(o.core.todo) == 0 {
+		return nil
+	}
+	for i := 0; i < len(o.core.todo); i++ {
+		t := o.core.todo[i]
+		if t.discard != "" {
+			reports = append(reports, t)
+		} else if err := t.carryOut(); err != nil {
+			o.core.refuse(t.sub, err)
 		}
 	}
 	clear(o.core.todo)
 	o.core.todo = o.core.todo[:0]
+	o.core.store.sweep()
 	return reports
 }
 
-func (o *outlet[T]) report(reason string, count int) {
-	if o.discard != nil {
-		o.discard(reason, count)
-		return
-	}
-	slog.Warn("events discarded", "stage", *o.name, "reason", reason, "count", count)
-}
-
-// attach implements Outlet.Attach for a stage.
-func (o *outlet[T]) attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
-	o.lock()
-	defer o.unlock()
-	sub, err := o.core.join(terms, r)
-	if err != nil {
-		return nil, err
-	}
-	r.Opened()
-	return &upstream[T]{o: o, sub: sub}, nil
-}
-
-// emit takes what a handler or a pusher has produced. A panic of the stage's own
-// dispatcher or partition function is returned.
-func (o *outlet[T]) emit(events []T) (err error) {
-	o.lock()
-	defer o.unlock()
+// carryOut calls the receiver. A panic of it is returned.
+func (t *order[T]) carryOut() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = newPanicError(v)
 		}
 	}()
-	if o.core.ended {
-		return ErrEnded
+	switch {
+	case t.opened:
+		t.sub.receiver.Opened()
+	case t.ending != nil:
+		t.sub.receiver.Ended(*t.ending)
+	default:
+		t.sub.receiver.Deliver(t.batch)
+	}
+	return nil
+}
+
+// report tells the user of discards, without the lock. A panic fails the stage.
+func (o *outlet[T]) report(discards []order[T]) {
+	for _, d := range discards {
+		if o.discard == nil {
+			slog.Warn("events discarded", "stage", *o.name, "reason", d.discard, "count", d.count)
+			continue
+		}
+		err := guard(func() error {
+			o.discard(d.discard, d.count)
+			return nil
+		})
+		if err != nil {
+			o.lock()
+			o.core.crash(err)
+			o.unlock(nil)
+		}
+	}
+}
+
+// attach implements Outlet.Attach for a stage.
+func (o *outlet[T]) attach(terms Terms, r Receiver[T]) (up Upstream[T], err error) {
+	o.lock()
+	defer o.unlock(&err)
+	sub, err := o.core.join(terms, r)
+	if err != nil {
+		return nil, err
+	}
+	return &upstream[T]{o: o, sub: sub}, nil
+}
+
+// emit takes what a handler or a pusher has produced.
+func (o *outlet[T]) emit(events []T) (err error) {
+	o.lock()
+	defer o.unlock(&err)
+	for _, watch := range o.taps {
+		(*watch)(events)
 	}
 	o.core.emit(events)
+	if o.core.ended {
+		return cmp.Or(o.core.closing.Err, ErrEnded)
+	}
+	return nil
+}
+
+// onCrash lets f be called when the producer fails before its stage does. f is
+// called once, without the lock.
+func (o *outlet[T]) onCrash(f func()) {
+	o.lock()
+	o.crashed = f
+	ended := o.core.ended
+	o.unlock(nil)
+	if ended {
+		f()
+	}
+}
+
+// failure is the error that the producer has failed with, or nil.
+func (o *outlet[T]) failure() error {
+	o.lock()
+	defer o.mu.Unlock()
+	if c := o.core.closing; c != nil && c.Reason == Failed {
+		return c.Err
+	}
 	return nil
 }
 
@@ -132,11 +202,18 @@ func (o *outlet[T]) hungry() bool {
 // end closes the producer, and wakes up whoever waits for demand.
 func (o *outlet[T]) end(e Ending) {
 	o.lock()
+	defer o.unlock(nil)
 	o.core.close(e)
-	o.unlock()
 }
 
-// await waits until the source is to produce: there is unmet demand, and more has
+// hurry says that the stage is stopped.
+func (o *outlet[T]) hurry() {
+	o.lock()
+	defer o.unlock(nil)
+	o.core.hurry()
+}
+
+// await waits until the source is to produce: events are wanted, and more has
 // been asked since seen where seen is not 0. It reports false when the producer
 // closes or stopped returns true.
 func (o *outlet[T]) await(seen uint64, stopped func() bool) (demand int64, asks uint64, ok bool) {
@@ -146,8 +223,10 @@ func (o *outlet[T]) await(seen uint64, stopped func() bool) (demand int64, asks 
 		if o.core.closing != nil || stopped() {
 			return 0, 0, false
 		}
-		if o.core.unmet > 0 && (seen == 0 || o.core.asks != seen) {
-			return o.core.unmet, o.core.asks, true
+		if seen == 0 || o.core.asks != seen {
+			if n := o.core.wanted(); n > 0 {
+				return n, o.core.asks, true
+			}
 		}
 		o.news.Wait()
 	}
@@ -174,16 +253,11 @@ func (o *outlet[T]) drain(patience time.Duration, stopped, cut <-chan struct{}) 
 			return
 		case <-stopped:
 			stopped = nil
-			o.lock()
-			o.core.hurry()
-			o.unlock()
+			o.hurry()
 		case <-cut:
 			o.abandon()
 		case <-timer.C:
-			o.lock()
-			lonely := o.core.joined == 0
-			o.unlock()
-			if lonely {
+			if o.lonely() {
 				o.abandon()
 			}
 			timer.Reset(patience)
@@ -191,10 +265,16 @@ func (o *outlet[T]) drain(patience time.Duration, stopped, cut <-chan struct{}) 
 	}
 }
 
+func (o *outlet[T]) lonely() bool {
+	o.lock()
+	defer o.mu.Unlock()
+	return o.core.joined == 0
+}
+
 func (o *outlet[T]) abandon() {
 	o.lock()
+	defer o.unlock(nil)
 	o.core.abandon()
-	o.unlock()
 }
 
 // inspect adds what the outlet knows to i.
@@ -235,30 +315,30 @@ type upstream[T any] struct {
 	sub *outflow[T]
 }
 
-func (u *upstream[T]) Ask(n, acked int64) error {
+func (u *upstream[T]) Ask(n, acked int64) (err error) {
 	u.o.lock()
-	defer u.o.unlock()
+	defer u.o.unlock(&err)
 	return u.guard(u.o.core.ask(u.sub, n, acked))
 }
 
-func (u *upstream[T]) Ack(acked int64) error {
+func (u *upstream[T]) Ack(acked int64) (err error) {
 	u.o.lock()
-	defer u.o.unlock()
+	defer u.o.unlock(&err)
 	return u.guard(u.o.core.ack(u.sub, acked))
 }
 
 // guard ends a subscription whose consumer broke a rule.
 func (u *upstream[T]) guard(err error) error {
 	if err != nil {
-		u.o.core.fail(u.sub, Ending{Reason: Refused, Err: err}, nil)
+		u.o.core.refuse(u.sub, err)
 	}
 	return err
 }
 
 func (u *upstream[T]) Cancel(c Cancel[T]) {
 	u.o.lock()
-	defer u.o.unlock()
-	if u.guard(u.o.core.ack(u.sub, c.Acked)) != nil {
+	defer u.o.unlock(nil)
+	if u.guard(u.o.core.book(u.sub, c.Acked)) != nil {
 		return
 	}
 	ending := Ending{Reason: Cancelled}
@@ -274,8 +354,27 @@ func (u *upstream[T]) Cancel(c Cancel[T]) {
 
 func (u *upstream[T]) Revoke() int64 {
 	u.o.lock()
-	defer u.o.unlock()
+	defer u.o.unlock(nil)
 	return u.o.core.revoke(u.sub)
+}
+
+func (u *upstream[T]) Discard(n int, reason string) {
+	u.o.lock()
+	defer u.o.unlock(nil)
+	u.o.core.giveUp(u.sub, n, reason)
+}
+
+// tap calls watch with what is emitted, until stop is called.
+func (o *outlet[T]) tap(watch func([]T)) (stop func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := &watch
+	o.taps = append(o.taps, t)
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.taps = slices.DeleteFunc(o.taps, func(x *func([]T)) bool { return x == t })
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -14,9 +14,10 @@ import (
 //
 // unmet is what the events are still to be produced for. It grows when the
 // subscribers together want more than waits, and falls by one with each event
-// produced, and by nothing else: a subscriber that leaves does not take back what
-// the source was told, so the next one is served by it and the source is not told
-// again. So joining and leaving neither inflates demand nor loses it.
+// produced: a subscriber that leaves does not take back what the source was told,
+// so the next one is served by it and the source is not told again. So joining and
+// leaving neither inflates demand nor loses it. Only of an endless ask nothing
+// remains: what the others want is counted anew.
 type producer[T any] struct {
 	dispatcher dispatch.Dispatcher[T]
 	store      store[T]
@@ -24,12 +25,13 @@ type producer[T any] struct {
 	joined     int           // those that have not left
 	lastID     dispatch.ID
 	unmet      int64
-	asks       uint64 // counts the times that unmet has grown
+	asks       uint64 // counts the asks, and the times that unmet has grown without one
 	closing    *Ending
 	hurried    bool
 	ended      bool
 	produced   int64
 	discarded  map[string]int64
+	loose      int // events that are on their way into the store or out of it
 
 	todo []order[T]
 }
@@ -42,15 +44,14 @@ type outflow[T any] struct {
 	ledger   credit.Ledger
 	// left: it gets nothing more, and what it has not acknowledged is waited for.
 	left bool
-	// gone: it is over.
-	gone bool
 }
 
-// order is one thing to do: hand a batch to a subscriber, tell it that it has
-// ended, or report discarded events. The events of a batch are valid until the
-// next call of a method of the producer.
+// order is one thing to do: tell a subscriber that it was accepted, hand it a
+// batch, tell it that it has ended, or report discarded events. The events of a
+// batch are valid until the next call of a method of the producer.
 type order[T any] struct {
 	sub     *outflow[T]
+	opened  bool
 	batch   Batch[T]
 	ending  *Ending
 	discard string
@@ -64,12 +65,13 @@ const (
 	DiscardFailed     = "stage failed"
 	DiscardAtMostOnce = "at most once"
 	DiscardCopy       = "broadcast copy"
+	DiscardKept       = "not given back"
 )
 
 func newProducer[T any](d dispatch.Dispatcher[T], buffer Buffer) producer[T] {
 	return producer[T]{
 		dispatcher: d,
-		store:      newStore[T](d.Lanes(), buffer),
+		store:      newStore[T](max(d.Lanes(), 1), buffer),
 		discarded:  map[string]int64{},
 	}
 }
@@ -87,6 +89,7 @@ func (p *producer[T]) join(terms Terms, r Receiver[T]) (*outflow[T], error) {
 	sub := &outflow[T]{id: id, terms: terms, receiver: r}
 	p.subs = append(p.subs, sub)
 	p.joined++
+	p.todo = append(p.todo, order[T]{sub: sub, opened: true})
 	p.settle(0)
 	return sub, nil
 }
@@ -94,21 +97,33 @@ func (p *producer[T]) join(terms Terms, r Receiver[T]) (*outflow[T], error) {
 // ask acknowledges, and then adds demand. An ask that crosses the end changes
 // nothing.
 func (p *producer[T]) ask(sub *outflow[T], n, acked int64) error {
-	if err := p.ack(sub, acked); err != nil || sub.left {
+	if err := p.book(sub, acked); err != nil {
 		return err
 	}
-	if err := sub.ledger.Ask(n); err != nil {
-		return err
+	if !sub.left {
+		if err := sub.ledger.Ask(n); err != nil {
+			return err
+		}
+		p.dispatcher.Ask(sub.id, n)
+		p.asks++
 	}
-	p.dispatcher.Ask(sub.id, n)
 	p.settle(0)
 	return nil
 }
 
-// ack acknowledges. What is acknowledged already is no news: a consumer's asks come
-// from several goroutines, and may overtake each other.
+// ack acknowledges.
 func (p *producer[T]) ack(sub *outflow[T], acked int64) error {
-	if sub.gone || acked < sub.ledger.Acked() {
+	if err := p.book(sub, acked); err != nil {
+		return err
+	}
+	p.settle(0)
+	return nil
+}
+
+// book notes what is acknowledged. What is so already is no news: a consumer's asks
+// come from several goroutines, and may overtake each other.
+func (p *producer[T]) book(sub *outflow[T], acked int64) error {
+	if acked < sub.ledger.Acked() {
 		return nil
 	}
 	if _, err := sub.ledger.Ack(acked); err != nil {
@@ -117,7 +132,6 @@ func (p *producer[T]) ack(sub *outflow[T], acked int64) error {
 	if sub.left && sub.ledger.Unacked() == 0 {
 		p.drop(sub)
 	}
-	p.settle(0)
 	return nil
 }
 
@@ -132,37 +146,58 @@ func (p *producer[T]) revoke(sub *outflow[T]) int64 {
 	return n
 }
 
+// giveUp discards the last n events that sub was sent, and asks for others.
+func (p *producer[T]) giveUp(sub *outflow[T], n int, reason string) {
+	n = min(n, int(sub.ledger.Unacked()))
+	if n < 1 {
+		return
+	}
+	sub.ledger.Unsend(int64(n))
+	p.discard(reason, n)
+	if !sub.left {
+		p.dispatcher.Ask(sub.id, int64(n))
+	} else if sub.ledger.Unacked() == 0 {
+		p.drop(sub)
+	}
+	p.settle(0)
+}
+
 // leave ends a subscription from the consumer's side. What was sent is processed
 // still; a failure may follow.
 func (p *producer[T]) leave(sub *outflow[T], ending Ending) {
-	if sub.left {
-		return
+	p.part(sub, ending)
+	if sub.ledger.Unacked() == 0 {
+		p.drop(sub)
 	}
-	p.part(sub)
-	p.todo = append(p.todo, order[T]{sub: sub, ending: &ending})
+	p.settle(0)
+}
+
+// refuse ends a subscription whose consumer broke a rule. What was sent is not
+// waited for, but may still come back.
+func (p *producer[T]) refuse(sub *outflow[T], err error) {
+	p.part(sub, Ending{Reason: Refused, Err: err})
+	p.drop(sub)
 	p.settle(0)
 }
 
 // fail ends a subscription from the consumer's side, and takes back what was not
 // processed. A broadcast's copies cannot go to anybody else: they are discarded.
 func (p *producer[T]) fail(sub *outflow[T], ending Ending, rest []Returned[T]) {
-	if sub.gone {
-		p.discard(DiscardEnded, len(rest))
-		return
-	}
-	if !sub.left {
-		p.part(sub)
-		p.todo = append(p.todo, order[T]{sub: sub, ending: &ending})
-	}
+	p.part(sub, ending)
 	p.drop(sub)
+	// Whatever comes back, it is no more than was sent, and it comes back once.
+	lost := int(sub.ledger.Unacked())
+	_, _ = sub.ledger.Ack(sub.ledger.Sent())
+	rest = rest[:min(len(rest), lost)]
 	switch {
 	case sub.terms.AtMostOnce:
-		p.discard(DiscardAtMostOnce, len(rest))
+		p.discard(DiscardAtMostOnce, lost)
 	case p.ended:
-		p.discard(DiscardEnded, len(rest))
+		p.discard(DiscardEnded, lost)
 	case p.dispatcher.Kind() == "broadcast":
-		p.discard(DiscardCopy, len(rest))
+		p.discard(DiscardCopy, lost)
 	default:
+		p.discard(DiscardKept, lost-len(rest))
 		p.putBack(rest)
 	}
 	p.settle(0)
@@ -174,7 +209,8 @@ func (p *producer[T]) putBack(rest []Returned[T]) {
 		p.store.putBack(0, rest...)
 		return
 	}
-	lanes := make(map[int][]Returned[T])
+	p.loose = len(rest)
+	lanes := make([][]Returned[T], len(p.store.lanes))
 	for _, r := range rest {
 		l := p.dispatcher.Lane(r.Event)
 		lanes[l] = append(lanes[l], r)
@@ -182,6 +218,7 @@ func (p *producer[T]) putBack(rest []Returned[T]) {
 	for l, events := range lanes {
 		p.store.putBack(l, events...)
 	}
+	p.loose = 0
 }
 
 // emit takes events that were produced. The slice stays the caller's, and must
@@ -190,7 +227,12 @@ func (p *producer[T]) emit(events []T) {
 	if len(events) == 0 {
 		return
 	}
+	if p.ended {
+		p.discard(DiscardEnded, len(events))
+		return
+	}
 	p.produced += int64(len(events))
+	p.loose = len(events)
 	if p.store.len() > 0 || p.dispatcher.Lanes() > 1 {
 		p.storeAll(events)
 		p.settle(len(events))
@@ -204,10 +246,13 @@ func (p *producer[T]) emit(events []T) {
 		if !ok {
 			break
 		}
+		p.check(d, len(rest))
 		p.send(d, Batch[T]{Events: rest[:d.N:d.N]})
 		rest = rest[d.N:]
+		p.loose = len(rest)
 	}
 	p.store.put(0, rest...)
+	p.loose = 0
 	p.settle(len(events))
 }
 
@@ -215,10 +260,12 @@ func (p *producer[T]) emit(events []T) {
 func (p *producer[T]) storeAll(events []T) {
 	if p.dispatcher.Lanes() == 1 {
 		p.store.put(0, events...)
+		p.loose = 0
 		return
 	}
 	for _, e := range events {
 		p.store.put(p.dispatcher.Lane(e), e)
+		p.loose--
 	}
 }
 
@@ -236,8 +283,19 @@ func (p *producer[T]) close(ending Ending) {
 	p.settle(0)
 }
 
-// hurry lets a closing producer end as soon as nobody is left that could take what
-// waits.
+// crash ends the producer at once: the code of a user that it depends on has
+// panicked, and is not called again.
+func (p *producer[T]) crash(err error) {
+	if p.ended {
+		return
+	}
+	p.closing = &Ending{Reason: Failed, Err: err}
+	p.discard(DiscardFailed, p.loose+p.store.clear())
+	p.finish()
+}
+
+// hurry says that the stage is stopped: what waits is given up as soon as nobody is
+// left that could take it.
 func (p *producer[T]) hurry() {
 	p.hurried = true
 	p.settle(0)
@@ -255,32 +313,47 @@ func (p *producer[T]) abandon() {
 // settle serves what waits, gives up what is over the limit, and draws the
 // conclusions. produced is the number of events that have just been produced.
 func (p *producer[T]) settle(produced int) {
+	if p.ended {
+		return
+	}
 	for p.store.len() > 0 {
 		d, ok := p.dispatcher.Next(p.store.waiting)
 		if !ok {
 			break
 		}
+		p.check(d, p.store.waiting(d.Lane))
 		for left := d.N; left > 0; {
 			b := p.store.take(d.Lane, left)
 			left -= len(b.Events)
+			p.loose = len(b.Events)
 			p.send(d, b)
 		}
+		p.loose = 0
 	}
 	p.discard(DiscardOverflow, p.store.trim())
 	before := p.unmet
-	p.unmet = max(p.unmet-int64(produced), p.open(), 0)
+	owed := before - int64(produced)
+	if before == credit.Unbounded {
+		owed = 0
+	}
+	p.unmet = max(owed, p.open(), 0)
 	if p.unmet > before {
 		p.asks++
-	}
-	if p.closing == nil || p.ended {
-		return
 	}
 	if p.hurried && len(p.subs) == 0 {
 		p.discard(DiscardEnded, p.store.clear())
 	}
-	if p.settled() {
+	if p.closing != nil && p.settled() {
 		p.finish()
 	}
+}
+
+// wanted is how many events a source is to produce now: what is unmet, as far as
+// somebody wants it or there is room to keep it. What the departed have asked for
+// may not run over the buffer.
+func (p *producer[T]) wanted() int64 {
+	room := max(p.store.limit.capacity-p.store.fresh, 0)
+	return min(p.unmet, credit.Add(max(p.open(), 0), int64(room)))
 }
 
 // open is what the subscribers want beyond what waits.
@@ -301,12 +374,21 @@ func (p *producer[T]) settled() bool {
 // finish tells every subscriber that it is over.
 func (p *producer[T]) finish() {
 	p.ended = true
-	for _, sub := range slices.Clone(p.subs) {
+	for _, sub := range p.subs {
 		if !sub.left {
-			p.part(sub)
 			p.todo = append(p.todo, order[T]{sub: sub, ending: p.closing})
 		}
-		p.drop(sub)
+		sub.left = true
+	}
+	p.subs, p.joined, p.unmet = nil, 0, 0
+}
+
+// check holds a dispatcher to what it may give away. Whatever goes wrong there is a
+// bug of its author's: it ends the stage, and may not become a consumer's.
+func (p *producer[T]) check(d dispatch.Delivery, waiting int) {
+	if d.N < 1 || d.N > waiting || len(d.To) == 0 {
+		panic(fmt.Sprintf("stage: dispatcher %q gives %d of %d events to %d subscribers",
+			p.dispatcher.Kind(), d.N, waiting, len(d.To)))
 	}
 }
 
@@ -314,8 +396,6 @@ func (p *producer[T]) send(d dispatch.Delivery, b Batch[T]) {
 	for _, id := range d.To {
 		sub := p.find(id)
 		if err := sub.ledger.Send(int64(len(b.Events))); err != nil {
-			// A dispatcher that gives away more than was asked for is a bug of its
-			// author's, and may not become the consumer's.
 			panic(fmt.Sprintf("stage: dispatcher %q: %v", p.dispatcher.Kind(), err))
 		}
 		p.todo = append(p.todo, order[T]{sub: sub, batch: b})
@@ -333,23 +413,20 @@ func (p *producer[T]) find(id dispatch.ID) *outflow[T] {
 	return p.subs[i]
 }
 
-// part takes a subscriber out of the dispatch.
-func (p *producer[T]) part(sub *outflow[T]) {
+// part takes a subscriber out of the dispatch and tells it, unless it has left
+// before.
+func (p *producer[T]) part(sub *outflow[T], ending Ending) {
+	if sub.left {
+		return
+	}
 	sub.left = true
 	p.joined--
 	p.dispatcher.Leave(sub.id)
-	if sub.ledger.Granted() == credit.Unbounded {
-		// Nobody wants the rest of an endless ask: what others want is counted anew.
-		p.unmet = 0
-	}
-	if sub.ledger.Unacked() == 0 {
-		p.drop(sub)
-	}
+	p.todo = append(p.todo, order[T]{sub: sub, ending: &ending})
 }
 
 // drop forgets a subscriber.
 func (p *producer[T]) drop(sub *outflow[T]) {
-	sub.gone = true
 	p.subs = slices.DeleteFunc(p.subs, func(s *outflow[T]) bool { return s == sub })
 }
 
@@ -362,7 +439,11 @@ func (p *producer[T]) discard(reason string, n int) {
 }
 
 // appetite reports whether a gate may ask for more input: somebody subscribes,
-// and wants more than waits or nothing waits.
+// and wants more than waits or nothing waits. A gate that is stopped and has no
+// subscriber holds up nobody: what it makes is given up.
 func (p *producer[T]) appetite() bool {
-	return p.joined > 0 && (p.open() > 0 || p.store.len() == 0)
+	if p.joined == 0 {
+		return p.hurried
+	}
+	return p.open() > 0 || p.store.len() == 0
 }

@@ -46,4 +46,7 @@ type Ending struct {
 	Reason Reason
 	// Err says more, where there is more to say. It is nil for normal reasons.
 	Err error
+	// Drop says that the producer has given to others what the consumer has received
+	// and not begun to handle: it is not handled here.
+	Drop bool
 }

@@ -69,6 +69,9 @@ func (s *Source[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
 // Done implements [Outlet].
 func (s *Source[T]) Done() <-chan struct{} { return s.out.done }
 
+// Tap implements [Tapper].
+func (s *Source[T]) Tap(watch func(events []T)) (stop func()) { return s.out.tap(watch) }
+
 // Run runs the stage alone. See the function [Run].
 func (s *Source[T]) Run(ctx context.Context) error { return Run(ctx, s) }
 
@@ -89,7 +92,7 @@ func (s *Source[T]) result() error { return s.life.result() }
 func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 	cut, release := after(ctx, orDefault(s.DrainTimeout))
 	defer release()
-	ending := Ending{Failed, ErrExited}
+	ending := Ending{Reason: Failed, Err: ErrExited}
 	// Deferred, so that it is done also when the handler ends the goroutine.
 	defer func() {
 		s.life.set("ending")
@@ -120,7 +123,7 @@ func (s *Source[T]) loop(ctx context.Context) Ending {
 			return err
 		})
 		if err2 := s.out.emit(events); err2 != nil {
-			return Ending{Failed, err2}
+			return Ending{Reason: Failed, Err: err2}
 		}
 		switch {
 		case err == nil:
@@ -133,7 +136,7 @@ func (s *Source[T]) loop(ctx context.Context) Ending {
 		case stopped() && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 			return Ending{Reason: Shutdown}
 		default:
-			return Ending{Failed, err}
+			return Ending{Reason: Failed, Err: err}
 		}
 	}
 }

@@ -53,6 +53,20 @@ type Upstream[T any] interface {
 	// Revoke takes back what was asked for and not sent, and returns how much that
 	// was. The subscription stays.
 	Revoke() int64
+	// Discard gives up the last n events that were delivered, because they cannot be
+	// sent, by the name of reason. They are asked for anew.
+	Discard(n int, reason string)
+}
+
+// A Waiter is an [Upstream] that may wait for its producer. Waiting says what it
+// waits for, and nil when it does not.
+type Waiter interface{ Waiting() error }
+
+// A Tapper is an [Outlet] that can be watched.
+type Tapper[T any] interface {
+	// Tap calls watch with everything that the stage emits, until stop is called.
+	// watch must return at once and may keep nothing.
+	Tap(watch func(events []T)) (stop func())
 }
 
 // Batch is one delivery.

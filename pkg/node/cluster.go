@@ -1,0 +1,429 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/sluicenet/sluice/internal/registry"
+)
+
+// cluster is a node's view of the others: who is there, and what they offer.
+//
+// Gossip is a hint. memberlist's callbacks run under its lock, so all they do is to
+// copy what they are told into news and to wake up reconcile, the one goroutine
+// that owns the view. Catalogs are fetched over gRPC when a digest says that they
+// have changed.
+type cluster struct {
+	n    *Node
+	list *memberlist.Memberlist
+	wake chan struct{}
+	done chan struct{} // reconcile has ended
+	once sync.Once
+
+	newsMu sync.Mutex
+	news   []news
+
+	mu       sync.Mutex
+	members  map[string]*member // by gossip name, the node itself excluded
+	catalogs registry.State
+	changed  chan struct{} // closed and replaced whenever the view changes
+	dirty    bool          // the own digest is to be gossiped
+}
+
+// news is what a callback was told, copied.
+type news struct {
+	name, address string
+	meta          []byte
+	gone          bool
+}
+
+// member is another node.
+type member struct {
+	name, node    string
+	address       string // of its gRPC server
+	gossip, zone  string
+	incarnation   uint64
+	version       uint64 // of its catalog, as gossiped
+	fetched       uint64 // of its catalog, as held
+	fetching      bool
+	draining      bool
+	gone          bool
+	since         time.Time
+	conflict      bool
+	conflictKnown bool
+}
+
+// forgetAfter is how long a node that is gone is still shown.
+const forgetAfter = 10 * time.Minute
+
+func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {
+	c := &cluster{
+		n: n, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		members: map[string]*member{}, changed: make(chan struct{}),
+	}
+	conf := memberlist.DefaultLANConfig()
+	// A name of its own for every start: a node that comes back is never taken for
+	// what it was before. The logical name is in the digest.
+	conf.Name = n.config.Name + "-" + strconv.FormatUint(n.incarnation, 36)
+	conf.Label = n.config.Cluster
+	conf.BindAddr, conf.BindPort = bind.Addr().String(), int(bind.Port())
+	// Without this, a node on a port of its own advertises the default port. Where
+	// the port is 0, memberlist sets both to the one it got.
+	conf.AdvertisePort = conf.BindPort
+	if a := n.config.GossipAdvertise; a != "" {
+		all, err := resolve(ctx, a)
+		if err != nil {
+			return nil, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, a, err)
+		}
+		conf.AdvertiseAddr, conf.AdvertisePort = all[0].Addr().String(), int(all[0].Port())
+	}
+	conf.Delegate, conf.Events = &delegate{n}, &events{c}
+	conf.Logger = gossipLogger(n.log)
+	conf.LogOutput = nil
+	list, err := memberlist.Create(conf)
+	if err != nil {
+		return nil, err
+	}
+	c.list = list
+	return c, nil
+}
+
+// start joins the others. It waits a little for the first answer, since then it can
+// say that the name of the node is taken; others may well come later.
+func (c *cluster) start(ctx context.Context) error {
+	c.mark()
+	go c.reconcile()
+	if len(c.n.config.Join) == 0 {
+		return nil
+	}
+	joined := make(chan struct{})
+	c.n.background.Go(func() {
+		c.join()
+		close(joined)
+		c.rejoin()
+	})
+	select {
+	case <-joined:
+	case <-time.After(joinTimeout):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return c.nameTaken(ctx)
+}
+
+// join tries all seeds once.
+func (c *cluster) join() {
+	own := c.address()
+	ctx, cancel := context.WithTimeout(c.n.ctx, joinTimeout)
+	defer cancel()
+	for _, seed := range c.n.config.Join {
+		all, err := resolve(ctx, seed)
+		if err != nil {
+			c.n.log.Warn("cannot resolve a node to join", "address", seed, "why", err)
+			continue
+		}
+		for _, a := range all {
+			if a.String() == own {
+				continue
+			}
+			if _, err := c.list.Join([]string{a.String()}); err != nil {
+				c.n.log.Debug("cannot join", "address", a, "why", err)
+			}
+		}
+	}
+}
+
+// rejoin goes on trying: a seed may start later, and a split that has lasted longer
+// than gossip remembers heals only when somebody calls.
+func (c *cluster) rejoin() {
+	wait := time.Second
+	for {
+		select {
+		case <-time.After(wait):
+		case <-c.n.ctx.Done():
+			return
+		}
+		c.join()
+		if c.list.NumMembers() > 1 {
+			wait = rejoinEvery
+		}
+	}
+}
+
+// nameTaken reports that another living node has the name of this one. Gossip may
+// still show a process that is gone, so the other one is asked.
+func (c *cluster) nameTaken(ctx context.Context) error {
+	c.absorb()
+	c.mu.Lock()
+	var same []member
+	for _, m := range c.members {
+		if !m.gone && m.node == c.n.config.Name {
+			same = append(same, *m)
+		}
+	}
+	c.mu.Unlock()
+	for _, m := range same {
+		if got, err := c.n.fetchCatalog(ctx, m.address); err == nil && got.Incarnation == m.incarnation {
+			return fmt.Errorf("%w: %q is also at %s: names are unique in a cluster", ErrNameTaken, m.node, m.address)
+		}
+	}
+	return nil
+}
+
+// reconcile owns the view: it takes in what gossip said, fetches catalogs and
+// gossips the node's own digest.
+func (c *cluster) reconcile() {
+	defer close(c.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		c.absorb()
+		c.fetch()
+		c.prune()
+		c.mu.Lock()
+		dirty := c.dirty
+		c.dirty = false
+		c.mu.Unlock()
+		if dirty {
+			if err := c.list.UpdateNode(time.Second); err != nil {
+				c.n.log.Debug("the digest is not gossiped yet", "why", err)
+				c.mark()
+			}
+		}
+		select {
+		case <-c.wake:
+		case <-tick.C:
+		case <-c.n.ctx.Done():
+			return
+		}
+	}
+}
+
+// absorb takes in the news.
+func (c *cluster) absorb() {
+	c.newsMu.Lock()
+	all := c.news
+	c.news = nil
+	c.newsMu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range all {
+		c.take(x)
+	}
+	c.tell()
+}
+
+func (c *cluster) take(x news) {
+	m := c.members[x.name]
+	if x.gone {
+		if m != nil && !m.gone {
+			m.gone, m.since = true, time.Now()
+			c.n.log.Info("node gone", "other", m.node, "said_goodbye", m.draining)
+		}
+		return
+	}
+	d, ok := readDigest(x.meta)
+	if !ok {
+		return
+	}
+	if m == nil || m.gone {
+		m = &member{name: x.name, since: time.Now()}
+		c.members[x.name] = m
+		c.n.log.Info("node found", "other", d.GetNode(), "grpc", d.GetAddress())
+	}
+	m.node, m.address, m.gossip, m.zone = d.GetNode(), d.GetAddress(), x.address, d.GetZone()
+	m.incarnation, m.version, m.draining = d.GetIncarnation(), d.GetCatalogVersion(), d.GetDraining()
+	c.conflicts(m)
+}
+
+// conflicts looks for a living node that has the same logical name. An older start
+// of the same node is no conflict once gossip knows that it is gone; until then it
+// looks like one, so it is said when it lasts.
+func (c *cluster) conflicts(m *member) {
+	m.conflict = m.node == c.n.config.Name && m.incarnation != c.n.incarnation
+	for _, o := range c.members {
+		if o != m && !o.gone && o.node == m.node {
+			m.conflict, o.conflict = true, true
+		}
+	}
+	if m.conflict && !m.conflictKnown {
+		m.conflictKnown = true
+		c.n.log.Warn("two nodes have one name", "name", m.node, "at", m.address, "code", "SL0204",
+			"hint", "names are unique in a cluster: if one of them was just restarted, this passes by itself")
+	}
+}
+
+// fetch gets the catalogs that have changed, each in a goroutine of its own: a node
+// that does not answer keeps nobody waiting.
+func (c *cluster) fetch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m.gone || m.fetching || m.fetched == m.version {
+			continue
+		}
+		m.fetching = true
+		address, version := m.address, m.version
+		c.n.background.Go(func() {
+			got, err := c.n.fetchCatalog(c.n.ctx, address)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			m.fetching = false
+			if err != nil {
+				c.n.log.Debug("cannot fetch a catalog", "other", m.node, "why", err)
+				return
+			}
+			if got.Node != m.node || got.Incarnation != m.incarnation {
+				return // the address belongs to somebody else by now
+			}
+			m.fetched = max(version, got.Version)
+			if m.version < m.fetched {
+				m.version = m.fetched
+			}
+			c.catalogs.Put(got)
+			c.tell()
+		})
+	}
+}
+
+// prune forgets who has been gone for long, and closes connections that nobody needs.
+func (c *cluster) prune() {
+	wanted := map[string]bool{}
+	for _, i := range c.n.inboundAll() {
+		wanted[i.peer()] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, m := range c.members {
+		if !m.gone {
+			wanted[m.address] = true
+		} else if time.Since(m.since) > forgetAfter {
+			delete(c.members, name)
+		}
+	}
+	c.n.peers.retain(wanted)
+}
+
+// tell lets those look again who wait for the view to change. It is called with
+// the lock held.
+func (c *cluster) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// view returns the members, and a channel that is closed when that has changed.
+func (c *cluster) view() (all []member, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		all = append(all, *m)
+	}
+	return all, c.changed
+}
+
+// publisher is where an outlet is found.
+type publisher struct{ node, address string }
+
+// find returns who offers an outlet, the node itself included, in the order in which
+// subscriber should try them, and a channel that is closed when that may have changed.
+func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-chan struct{}) {
+	own := c.n.catalog()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.catalogs.Put(own)
+	alive := []registry.Candidate{{Node: c.n.config.Name, Zone: c.n.config.Zone}}
+	addresses := map[string]string{c.n.config.Name: c.n.address}
+	for _, m := range c.members {
+		if m.gone || m.draining || m.node == c.n.config.Name {
+			continue
+		}
+		alive = append(alive, registry.Candidate{Node: m.node, Zone: m.zone})
+		addresses[m.node] = m.address
+	}
+	for _, o := range c.catalogs.Rank(outlet, subscriber, alive, c.n.config.Zone) {
+		found = append(found, publisher{o.Node, addresses[o.Node]})
+	}
+	return found, c.changed
+}
+
+// mark says that the own digest has changed.
+func (c *cluster) mark() {
+	c.mu.Lock()
+	c.dirty = true
+	c.mu.Unlock()
+}
+
+// announce says that the own digest has changed, and lets local subscribers look.
+func (c *cluster) announce() {
+	c.mark()
+	c.mu.Lock()
+	c.tell()
+	c.mu.Unlock()
+	c.poke()
+}
+
+func (c *cluster) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cluster) address() string { return c.list.LocalNode().Address() }
+
+func (c *cluster) ip() string { return c.list.LocalNode().Addr.String() }
+
+// stop says goodbye and shuts gossip down. Leaving after a shutdown panics, and so
+// both are done here, once.
+func (c *cluster) stop() {
+	c.once.Do(func() {
+		if err := c.list.Leave(leaveTimeout); err != nil {
+			c.n.log.Debug("nobody heard the goodbye", "why", err)
+		}
+		if err := c.list.Shutdown(); err != nil {
+			c.n.log.Warn("gossip did not stop well", "why", err)
+		}
+	})
+}
+
+// delegate gives memberlist the digest. The node has no other use for its messages.
+type delegate struct{ n *Node }
+
+func (d *delegate) NodeMeta(limit int) []byte         { return d.n.digest(limit) }
+func (d *delegate) NotifyMsg([]byte)                  {}
+func (d *delegate) GetBroadcasts(_, _ int) [][]byte   { return nil }
+func (d *delegate) LocalState(bool) []byte            { return nil }
+func (d *delegate) MergeRemoteState(_ []byte, _ bool) {}
+
+// events copies what memberlist says about others. It runs under memberlist's lock.
+type events struct{ c *cluster }
+
+func (e *events) NotifyJoin(m *memberlist.Node)   { e.queue(m, false) }
+func (e *events) NotifyUpdate(m *memberlist.Node) { e.queue(m, false) }
+func (e *events) NotifyLeave(m *memberlist.Node)  { e.queue(m, true) }
+
+func (e *events) queue(m *memberlist.Node, gone bool) {
+	own := e.c.n.config.Name + "-" + strconv.FormatUint(e.c.n.incarnation, 36)
+	if m.Name == own {
+		return
+	}
+	x := news{
+		name: m.Name, meta: append([]byte(nil), m.Meta...), gone: gone,
+		address: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))),
+	}
+	e.c.newsMu.Lock()
+	e.c.news = append(e.c.news, x)
+	e.c.newsMu.Unlock()
+	e.c.poke()
+}

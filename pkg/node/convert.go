@@ -1,0 +1,84 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// cut encodes the next frame of a delivery. A panic of the codec is an event that
+// cannot be written.
+func cut[T any](codec wire.Codec[T], events []T, room, limit int64) (data [][]byte, n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			data, n, err = nil, 0, &wire.Error{Rule: wire.RuleEncode, What: fmt.Sprintf("codec %s panicked: %v", codec.Name(), v)}
+		}
+	}()
+	return wire.Cut(codec, events, room, limit, make([][]byte, 0, len(events)))
+}
+
+// decode decodes the events of a frame. A panic of the codec is an event that cannot
+// be read.
+func decode[T any](codec wire.Codec[T], data [][]byte, dst []T) (events []T, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			events, err = dst, &wire.Error{Rule: wire.RuleDecode, What: fmt.Sprintf("codec %s panicked: %v", codec.Name(), v)}
+		}
+	}()
+	return wire.Decode(codec, data, dst)
+}
+
+// encodeOne encodes an event to be shown.
+func encodeOne[T any](codec wire.Codec[T], event T) []byte {
+	data, n, err := cut(codec, []T{event}, maxFrame, maxFrame)
+	if err != nil || n == 0 {
+		return fmt.Append(nil, err)
+	}
+	return data[0]
+}
+
+// Names for events that are discarded because they cannot be sent.
+const (
+	DiscardTooLarge = "too large"
+	DiscardEncode   = "cannot be written"
+)
+
+func discardReason(err error) string {
+	if errors.Is(err, wire.RuleEventTooLarge) {
+		return DiscardTooLarge
+	}
+	return DiscardEncode
+}
+
+func asEnded(err error, to **stage.EndedError) bool { return errors.As(err, to) }
+
+var endReasons = map[stage.Reason]sluicev1.EndReason{
+	stage.Completed: sluicev1.EndReason_END_REASON_COMPLETED,
+	stage.Shutdown:  sluicev1.EndReason_END_REASON_SHUTDOWN,
+	stage.Cancelled: sluicev1.EndReason_END_REASON_CANCELLED,
+	stage.Failed:    sluicev1.EndReason_END_REASON_FAILED,
+}
+
+func endReason(r stage.Reason) sluicev1.EndReason {
+	if e, ok := endReasons[r]; ok {
+		return e
+	}
+	return sluicev1.EndReason_END_REASON_FAILED
+}
+
+// endingOf is how a subscription ended, as its End says it.
+func endingOf(r sluicev1.EndReason, message string) stage.Ending {
+	e := stage.Ending{Reason: stage.Failed}
+	for reason, on := range endReasons {
+		if on == r {
+			e.Reason = reason
+		}
+	}
+	if !e.Reason.Normal() {
+		e.Err = errors.New(message)
+	}
+	return e
+}

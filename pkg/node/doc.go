@@ -1,0 +1,41 @@
+// Package node puts stages on the network.
+//
+// A [Node] is one process. [Publish] offers an outlet of this process under the name
+// of a port, [Outlet] is the outlet of that port wherever it is offered. Stages are
+// connected as in one process; only where an outlet comes from changes:
+//
+//	n := node.New(node.Config{Name: "a", Cluster: "demo", Join: []string{"b.internal:7401"}})
+//	node.Publish(n, Numbers, counter)
+//	err := stage.Run(ctx, n, counter)
+//
+// # Guarantees
+//
+// A subscription is a session of package wire over gRPC streams. While both processes
+// live, a broken connection loses nothing, repeats nothing and changes no order,
+// as long as it comes back within the resume window (30 s). When a consumer is gone
+// for longer, what it had not processed goes to another subscriber, marked. When a
+// producer is gone for longer, the subscription ends as lost, by the name of the node.
+//
+// Nothing waits for another subscription: a stage that handles a batch, or a peer
+// that does not read, holds up its own subscription and nothing else. What a node
+// keeps for a subscriber is bounded by what that has asked for, and by MaxUnacked.
+//
+// A peer that breaks the protocol ends its own subscription, by the name of the rule.
+// A panic of a codec discards the event, a panic of a handler fails its stage: the
+// node lives on.
+//
+// # Finding each other
+//
+// Nodes gossip a digest of a few dozen bytes (memberlist, SWIM): where they are
+// reached, and the version of their catalog. The catalog itself, who offers which
+// outlets, is fetched over gRPC. Gossip is a hint where to look and never ends a
+// subscription; a node that refuses is believed before gossip is. A subscription to
+// an outlet that nobody offers waits for it. Nodes try the addresses in Join for as
+// long as they run.
+//
+// # What a node listens to
+//
+// One gRPC server for subscriptions, catalogs and operators, and gossip. Both listen
+// on loopback unless they are told otherwise. Neither is encrypted or authenticated
+// yet: do not let them be reached by whom you do not trust.
+package node

@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// Keepalive is one matched pair: a server closes connections of clients that ping
+// more often than its policy allows, and a stream that carries nothing for a while
+// counts as no activity. So both sides are set here and nowhere else.
+const (
+	pingEvery   = 30 * time.Second
+	pingTimeout = 10 * time.Second
+	pingAllowed = 10 * time.Second
+)
+
+func serverKeepalive() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingAllowed, PermitWithoutStream: true}),
+	}
+}
+
+func clientKeepalive() grpc.DialOption {
+	return grpc.WithKeepaliveParams(keepalive.ClientParameters{
+		Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true,
+	})
+}
+
+func (n *Node) newServer() *grpc.Server {
+	options := append(serverKeepalive(),
+		grpc.MaxRecvMsgSize(maxFrame),
+		grpc.ChainStreamInterceptor(n.recoverStream),
+		grpc.ChainUnaryInterceptor(n.recoverUnary),
+	)
+	s := grpc.NewServer(options...)
+	sluicev1.RegisterSubscriptionServiceServer(s, &subscriptions{n: n})
+	sluicev1.RegisterCatalogServiceServer(s, &catalogs{n: n})
+	sluicev1.RegisterAdminServiceServer(s, &admin{n: n})
+	if n.config.Reflection {
+		reflection.Register(s)
+	}
+	return s
+}
+
+// recoverStream keeps a panic in a call from ending the process.
+func (n *Node) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer n.recovered(info.FullMethod, &err)
+	return handle(srv, stream)
+}
+
+func (n *Node) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
+	defer n.recovered(info.FullMethod, &err)
+	return handle(ctx, request)
+}
+
+func (n *Node) recovered(method string, err *error) {
+	if v := recover(); v != nil {
+		n.log.Error("a call panicked", "method", method, "panic", v, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "the call panicked: see the log of the node")
+	}
+}
+
+// peers holds one connection for each peer, shared by everything that goes there.
+type peers struct {
+	n     *Node
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn
+}
+
+// dial returns the connection to an address. It does no I/O: errors come from calls.
+func (p *peers) dial(address string) (*grpc.ClientConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.conns[address]; ok {
+		return c, nil
+	}
+	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
+	c, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		clientKeepalive(),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if p.conns == nil {
+		p.conns = map[string]*grpc.ClientConn{}
+	}
+	p.conns[address] = c
+	return c, nil
+}
+
+// retain closes the connections to all other addresses, of nodes that are gone and
+// that no subscription waits for.
+func (p *peers) retain(wanted map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for address, c := range p.conns {
+		if !wanted[address] {
+			_ = c.Close()
+			delete(p.conns, address)
+		}
+	}
+}
+
+func (p *peers) close() { p.retain(nil) }

@@ -1,0 +1,271 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/sluicenet/sluice/internal/registry"
+	"github.com/sluicenet/sluice/pkg/stage"
+)
+
+// Node is one process on the network. It publishes outlets of this process and
+// subscribes to those of others. [New] makes it, [Publish] and [Outlet] say what it
+// is for, and stage.Run runs it together with the stages: it starts before them and
+// stops when they have ended.
+type Node struct {
+	config Config
+	log    *slog.Logger
+	// incarnation grows with every start of the node, and is its epoch as well: a
+	// node is one process, started once.
+	incarnation uint64
+	started     time.Time
+
+	server   *grpc.Server
+	listener net.Listener
+	address  string // that others dial
+	peers    peers
+	cluster  *cluster
+	stages   []stage.Inspector
+
+	// ctx is the life of everything that the node carries; it ends when the drain is
+	// over or cut.
+	ctx      context.Context
+	cut      context.CancelCauseFunc
+	draining atomic.Bool
+	inflows  sync.WaitGroup // subscriptions of this node to others
+	// background is what goes on until the node is cut.
+	background sync.WaitGroup
+	sessions   atomic.Uint64
+
+	mu        sync.Mutex
+	state     nodeState
+	published map[string]publication
+	outlets   map[string]any // the remote outlets, one a name
+	inbound   map[inbound]struct{}
+	problems  []error // of Publish and Outlet, said by Start
+	version   uint64  // of the catalog
+}
+
+type nodeState int
+
+const (
+	made nodeState = iota
+	running
+	stopped
+)
+
+var _ stage.Host = (*Node)(nil)
+
+// New returns a node that is not started. What is wrong with c is said by Start.
+func New(c Config) *Node {
+	n := &Node{
+		config:    c.withDefaults(),
+		published: map[string]publication{},
+		outlets:   map[string]any{},
+		inbound:   map[inbound]struct{}{},
+	}
+	n.log = n.config.Logger
+	n.started = time.Now()
+	n.incarnation = uint64(n.started.UnixMicro())
+	n.ctx, n.cut = context.WithCancelCause(context.Background())
+	n.peers.n = n
+	return n
+}
+
+// Name is the logical name of the node.
+func (n *Node) Name() string { return n.config.Name }
+
+// Address is where others reach the node's gRPC server; empty before Start.
+func (n *Node) Address() string { return n.address }
+
+// GossipAddress is where others reach the node's gossip; empty before Start.
+func (n *Node) GossipAddress() string {
+	if n.cluster == nil {
+		return ""
+	}
+	return n.cluster.address()
+}
+
+// Start brings the node up: it listens, and takes part in the cluster. It does not
+// wait for other nodes, whose turn may come later. It returns ErrConfig,
+// ErrDuplicateOutlet, ErrNameTaken, or why it could not listen. others are the
+// stages that the node shows to operators.
+func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
+	if err := n.begin(others); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			n.shut()
+		}
+	}()
+	bind, err := n.config.gossipBind()
+	if err != nil {
+		return err
+	}
+	n.listener, err = net.Listen("tcp", n.config.Listen)
+	if err != nil {
+		return fmt.Errorf("node %q: %w", n.config.Name, err)
+	}
+	n.cluster, err = newCluster(ctx, n, bind)
+	if err != nil {
+		return fmt.Errorf("node %q: %w", n.config.Name, err)
+	}
+	n.address, err = n.reachable()
+	if err != nil {
+		return err
+	}
+	n.server = n.newServer()
+	go func() { _ = n.server.Serve(n.listener) }()
+	if err := n.cluster.start(ctx); err != nil {
+		return fmt.Errorf("node %q: %w", n.config.Name, err)
+	}
+	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.address(), "cluster", n.config.Cluster)
+	return nil
+}
+
+func (n *Node) begin(others []stage.Runner) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != made {
+		return fmt.Errorf("node %q: %w", n.config.Name, stage.ErrAlreadyRun)
+	}
+	if err := errors.Join(n.problems...); err != nil {
+		return err
+	}
+	if err := n.config.check(); err != nil {
+		return err
+	}
+	n.state = running
+	for _, o := range others {
+		if i, ok := o.(stage.Inspector); ok {
+			n.stages = append(n.stages, i)
+		}
+	}
+	return nil
+}
+
+// reachable is the address that others dial.
+func (n *Node) reachable() (string, error) {
+	if a := n.config.Advertise; a != "" {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return "", fmt.Errorf("%w: Advertise %q: %w", ErrConfig, a, err)
+		}
+		return a, nil
+	}
+	tcp := n.listener.Addr().(*net.TCPAddr)
+	if !tcp.IP.IsUnspecified() {
+		return tcp.String(), nil
+	}
+	return net.JoinHostPort(n.cluster.ip(), fmt.Sprint(tcp.Port)), nil
+}
+
+// Stop finishes what the node carries, says goodbye to the cluster and stops. It is
+// called when the stages have ended: what is left is to hear from the other ends
+// that everything has arrived. When ctx ends, it cuts what is left, and says so.
+func (n *Node) Stop(ctx context.Context) error {
+	if !n.draining.CompareAndSwap(false, true) {
+		return nil
+	}
+	n.cluster.announce()
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		n.inflows.Wait()
+		for _, p := range n.publications() {
+			p.wait(n.ctx)
+		}
+	}()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("node %q: %w: subscriptions were cut", n.config.Name, stage.ErrDrainTimeout)
+		n.log.Warn("subscriptions were cut", "why", context.Cause(ctx))
+	}
+	n.shut()
+	<-idle
+	return err
+}
+
+// shut stops everything at once.
+func (n *Node) shut() {
+	n.mu.Lock()
+	n.state = stopped
+	n.mu.Unlock()
+	n.draining.Store(true)
+	n.cut(errStopped)
+	if n.cluster != nil {
+		n.cluster.stop()
+	}
+	if n.server != nil {
+		n.stopServer()
+	} else if n.listener != nil {
+		_ = n.listener.Close()
+	}
+	n.inflows.Wait()
+	n.background.Wait()
+	n.peers.close()
+}
+
+var errStopped = errors.New("the node is stopped")
+
+// stopServer ends the server. Its handlers watch n.ctx, so waiting for them is
+// short; a call of somebody else's that does not end is cut.
+func (n *Node) stopServer() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.server.GracefulStop()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+		n.server.Stop()
+		<-done
+	}
+}
+
+// Run runs the node alone, until ctx ends.
+func (n *Node) Run(ctx context.Context) error { return stage.Run(ctx, n) }
+
+// publications returns what the node offers.
+func (n *Node) publications() []publication {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make([]publication, 0, len(n.published))
+	for _, p := range n.published {
+		all = append(all, p)
+	}
+	return all
+}
+
+// catalog is what the node offers now.
+func (n *Node) catalog() registry.Catalog {
+	c := registry.Catalog{Node: n.config.Name, Incarnation: n.incarnation}
+	for _, p := range n.publications() {
+		c.Outlets = append(c.Outlets, p.offer())
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.Version = n.version
+	return c
+}
+
+// changed says that the catalog is another one now.
+func (n *Node) changed() {
+	n.mu.Lock()
+	n.version++
+	n.mu.Unlock()
+	if n.cluster != nil {
+		n.cluster.announce()
+	}
+}

@@ -1,0 +1,283 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sluicenet/sluice/internal/registry"
+	"github.com/sluicenet/sluice/pkg/dispatch"
+	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// Publish offers outlet on the network, under the name of port. It is called before
+// the node is started. A name that cannot be used, or is used already, is said by
+// the node's Start.
+func Publish[T any](n *Node, port wire.Port[T], outlet stage.Outlet[T]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name := port.Name()
+	if err := wire.CheckName(name); err != nil {
+		n.problems = append(n.problems, fmt.Errorf("node %q: publish: %w", n.config.Name, err))
+		return
+	}
+	if _, ok := n.published[name]; ok {
+		n.problems = append(n.problems, fmt.Errorf("node %q: %w: %q", n.config.Name, ErrDuplicateOutlet, name))
+		return
+	}
+	n.published[name] = &published[T]{n: n, port: port, outlet: outlet, book: map[subscriber]*entry[T]{}}
+	n.version++
+}
+
+// publication is a published outlet, whatever the type of its events.
+type publication interface {
+	offer() registry.Outlet
+	// open decides about an Open, and returns the session that it begins or goes on
+	// with, or a refusal.
+	open(o *sluicev1.Open, opening wire.Opening, s *stream) (session, error)
+	rows() []*sluicev1.SubscriptionInfo
+	// wait returns when no session is left, or ctx ends.
+	wait(ctx context.Context)
+	// tap calls show with each event that the outlet emits, until stop is called. show
+	// must return at once.
+	tap(show func(encode func() []byte)) (stop func(), err error)
+	done() <-chan struct{}
+}
+
+// published is an outlet on the network, and the sessions of its subscribers.
+type published[T any] struct {
+	n      *Node
+	port   wire.Port[T]
+	outlet stage.Outlet[T]
+
+	mu   sync.Mutex
+	book map[subscriber]*entry[T]
+	left chan struct{} // closed when the next session is over
+}
+
+// subscriber is who subscribes, the same over every restart of its node.
+type subscriber struct {
+	node, stage string
+	partition   int
+}
+
+// entry is what is known of a subscriber: the last Open of it that was accepted, and
+// its session while there is one. The first outlives the second, so that a late
+// Open begins no ghost.
+type entry[T any] struct {
+	last   wire.Triple
+	held   *served[T]
+	forget time.Time
+}
+
+func (p *published[T]) done() <-chan struct{} { return p.outlet.Done() }
+
+func (p *published[T]) offer() registry.Outlet {
+	o := registry.Outlet{Name: p.port.Name(), EventType: p.port.EventType(), Codec: p.port.Codec().Name()}
+	select {
+	case <-p.outlet.Done():
+		o.Ended = true
+	default:
+	}
+	if i, ok := p.outlet.(stage.Inspector); ok {
+		info := i.Inspect()
+		o.Dispatcher = info.Dispatcher
+		if info.Dispatcher == "partition" {
+			o.Partitions = info.Lanes
+		}
+	}
+	return o
+}
+
+// check compares the two ports.
+func (p *published[T]) check(o *sluicev1.Open) error {
+	name := p.port.Name()
+	if got, want := o.GetEventType(), p.port.EventType(); got != want {
+		return &wire.Error{Rule: wire.RuleTypeMismatch, What: fmt.Sprintf("outlet %q carries %s, and the subscriber wants %s", name, want, got),
+			Hint: "use the same port at both ends"}
+	}
+	if got, want := o.GetCodec(), p.port.Codec().Name(); got != want {
+		return &wire.Error{Rule: wire.RuleCodecMismatch, What: fmt.Sprintf("outlet %q is written in %s, and the subscriber reads %s", name, want, got),
+			Hint: "use the same port at both ends"}
+	}
+	return nil
+}
+
+func (p *published[T]) open(o *sluicev1.Open, opening wire.Opening, s *stream) (session, error) {
+	if err := p.check(o); err != nil {
+		return nil, err
+	}
+	who := subscriberOf(o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.purge()
+	e := p.book[who]
+	if e == nil {
+		e = &entry[T]{}
+	}
+	verdict := wire.Judge(e.last, e.held != nil, opening.Triple, opening.Known)
+	if verdict == wire.Stale {
+		return nil, &wire.Error{Rule: wire.RuleStaleOpen, What: fmt.Sprintf("stage %q of node %q has opened this subscription anew since", who.stage, who.node)}
+	}
+	if verdict == wire.Fresh && p.n.draining.Load() {
+		return nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
+	}
+	p.book[who] = e
+	e.last = opening.Triple
+	e.forget = time.Time{}
+	switch verdict {
+	case wire.TakeOver:
+		if err := e.held.resume(opening, s); err != nil {
+			return nil, err
+		}
+		return e.held, nil
+	case wire.Replace, wire.Unknown:
+		if e.held != nil {
+			e.held.expire("its subscriber has opened a new one")
+			e.held = nil
+			p.tell()
+		}
+	}
+	if verdict == wire.Unknown {
+		e.forget = time.Now().Add(producerWindow(o))
+		return nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
+	}
+	held, err := newServed(p, who, o, opening, s)
+	if err != nil {
+		e.forget = time.Now().Add(producerWindow(o))
+		return nil, err
+	}
+	e.held = held
+	return held, nil
+}
+
+// purge forgets the triples whose time is over.
+func (p *published[T]) purge() {
+	for who, e := range p.book {
+		if e.held == nil && !e.forget.IsZero() && time.Now().After(e.forget) {
+			delete(p.book, who)
+		}
+	}
+}
+
+// over books that a session has ended.
+func (p *published[T]) over(s *served[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.book[s.who]; e != nil && e.held == s {
+		e.held = nil
+		e.forget = time.Now().Add(s.window)
+	}
+	p.tell()
+}
+
+// tell lets those look again who wait for sessions to end. The lock is held.
+func (p *published[T]) tell() {
+	if p.left != nil {
+		close(p.left)
+		p.left = nil
+	}
+}
+
+func (p *published[T]) sessions() []*served[T] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []*served[T]
+	for _, e := range p.book {
+		if e.held != nil {
+			all = append(all, e.held)
+		}
+	}
+	return all
+}
+
+func (p *published[T]) wait(ctx context.Context) {
+	for {
+		p.mu.Lock()
+		if p.left == nil {
+			p.left = make(chan struct{})
+		}
+		left := p.left
+		p.mu.Unlock()
+		if len(p.sessions()) == 0 {
+			return
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *published[T]) rows() []*sluicev1.SubscriptionInfo {
+	var rows []*sluicev1.SubscriptionInfo
+	for _, s := range p.sessions() {
+		rows = append(rows, s.row())
+	}
+	return rows
+}
+
+func (p *published[T]) tap(show func(encode func() []byte)) (stop func(), err error) {
+	t, ok := p.outlet.(stage.Tapper[T])
+	if !ok {
+		return nil, errNoTap
+	}
+	codec := p.port.Codec()
+	return t.Tap(func(events []T) {
+		for _, e := range events {
+			show(func() []byte { return encodeOne(codec, e) })
+		}
+	}), nil
+}
+
+var errNoTap = errors.New("the outlet cannot be tapped")
+
+func subscriberOf(o *sluicev1.Open) subscriber {
+	s := subscriber{node: o.GetSubscriber().GetNode(), stage: o.GetSubscriber().GetStage(), partition: dispatch.NoPartition}
+	if o.GetSubscriber().Partition != nil {
+		s.partition = int(o.GetSubscriber().GetPartition())
+	}
+	return s
+}
+
+func termsOf(o *sluicev1.Open) stage.Terms {
+	t, who := o.GetTerms(), subscriberOf(o)
+	return stage.Terms{
+		Node: who.node, Stage: who.stage, Partition: who.partition,
+		MaxDemand: t.GetMaxDemand(), MinDemand: t.GetMinDemand(), Manual: t.GetManual(),
+		AtMostOnce:   t.GetDelivery() == sluicev1.Delivery_DELIVERY_AT_MOST_ONCE,
+		ResumeWindow: o.GetResumeWindow().AsDuration(),
+	}
+}
+
+// producerWindow is how long a session is kept whose stream broke. It outlasts the
+// consumer's window by more than a break may take to be noticed, so that the
+// consumer is the first to give up. What a stranger asks for is bounded.
+func producerWindow(o *sluicev1.Open) time.Duration {
+	w := min(max(o.GetResumeWindow().AsDuration(), 0), maxWindow)
+	return max(w*3/2, w+pingEvery+pingTimeout+5*time.Second)
+}
+
+// maxWindow is the longest resume window that is granted.
+const maxWindow = time.Hour
+
+// refusal turns an error of Attach into one that crosses the wire.
+func refusal(err error) error {
+	rule := wire.RuleUnsupportedTerms
+	switch {
+	case errors.Is(err, dispatch.ErrNoPartition):
+		rule = wire.RulePartitionRequired
+	case errors.Is(err, dispatch.ErrPartitionRange):
+		rule = wire.RulePartitionRange
+	case errors.Is(err, dispatch.ErrPartitionTaken):
+		rule = wire.RulePartitionTaken
+	case errors.Is(err, stage.ErrEnded):
+		rule = wire.RuleEnded
+	}
+	return &wire.Error{Rule: rule, What: err.Error()}
+}

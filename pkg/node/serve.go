@@ -1,0 +1,186 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// subscriptions serves the streams that consumers open.
+type subscriptions struct {
+	sluicev1.UnimplementedSubscriptionServiceServer
+	n *Node
+}
+
+// session is the producer's end of a subscription, whatever the type of its events.
+type session interface {
+	// frame applies a frame of the consumer's that came on s.
+	frame(s *stream, f *sluicev1.SubscriberFrame) error
+	// halfClosed applies that the consumer has closed its side of s.
+	halfClosed(s *stream) error
+	// broken says that s broke.
+	broken(s *stream)
+	// violated ends the session, because a frame on s broke a rule.
+	violated(s *stream, err error)
+	// next returns the next frame to send on s, or nil when there is none now.
+	next(s *stream) *sluicev1.ProducerFrame
+}
+
+// stream is one stream of a subscription, as its server sees it. One goroutine
+// receives and one sends.
+type stream struct {
+	attempt uint64
+	limit   int64         // the largest frame that the peer takes
+	wake    chan struct{} // there may be something to send
+
+	once  sync.Once
+	over  chan struct{}
+	cause error // with which the stream is closed; nil is OK
+}
+
+func newStream(o *sluicev1.Open) *stream {
+	return &stream{
+		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
+		wake: make(chan struct{}, 1), over: make(chan struct{}),
+	}
+}
+
+// close ends the stream with err, or with OK.
+func (s *stream) close(err error) {
+	s.once.Do(func() {
+		s.cause = err
+		close(s.over)
+	})
+}
+
+func (s *stream) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// errReplaced closes a stream that another one of its subscription has replaced.
+var errReplaced = status.Error(codes.Aborted, "another stream has replaced this one")
+
+func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_SubscribeServer) error {
+	first, err := receiveFirst(grpcStream)
+	if err != nil {
+		return s.refuse(err)
+	}
+	open, opening, err := wire.ReadOpen(first)
+	if err != nil {
+		return s.refuse(err)
+	}
+	s.n.mu.Lock()
+	p := s.n.published[open.GetOutlet()]
+	s.n.mu.Unlock()
+	if p == nil {
+		return s.refuse(&wire.Error{Rule: wire.RuleUnknownOutlet, Node: s.n.config.Name,
+			What: fmt.Sprintf("no outlet %q is offered here", open.GetOutlet()), Hint: "sluicectl outlets lists what is offered"})
+	}
+	own := newStream(open)
+	held, err := p.open(open, opening, own)
+	if err != nil {
+		return s.refuse(err)
+	}
+	go s.receive(grpcStream, held, own)
+	return s.refuse(s.send(grpcStream, held, own))
+}
+
+// refuse puts the node's epoch into what refuses or breaks a subscription, and says
+// it to the log.
+func (s *subscriptions) refuse(err error) error {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	said := *e
+	said.Epoch = s.n.incarnation
+	s.n.log.Info("subscription refused", "rule", string(e.Rule), "what", e.What, "outlet", e.Outlet)
+	return &said
+}
+
+// receiveFirst waits for the first frame, for a while.
+func receiveFirst(grpcStream sluicev1.SubscriptionService_SubscribeServer) (*sluicev1.SubscriberFrame, error) {
+	type got struct {
+		f   *sluicev1.SubscriberFrame
+		err error
+	}
+	ctx, cancel := context.WithTimeout(grpcStream.Context(), openTimeout)
+	defer cancel()
+	c := make(chan got, 1)
+	go func() {
+		f, err := grpcStream.Recv()
+		c <- got{f, err}
+	}()
+	select {
+	case x := <-c:
+		if x.err == io.EOF { //nolint:errorlint // as Recv returns it
+			return nil, &wire.Error{Rule: wire.RuleFirstFrameNotOpen, What: "the stream was closed without a frame"}
+		}
+		return x.f, x.err
+	case <-ctx.Done():
+		return nil, &wire.Error{Rule: wire.RuleFirstFrameNotOpen, What: fmt.Sprintf("no frame came within %v", openTimeout)}
+	}
+}
+
+// receive applies what the consumer sends, until the stream ends.
+func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) {
+	for {
+		f, err := grpcStream.Recv()
+		switch {
+		case err == io.EOF: //nolint:errorlint // as Recv returns it
+			if err := held.halfClosed(own); err != nil {
+				held.violated(own, err)
+			}
+			return
+		case status.Code(err) == codes.ResourceExhausted:
+			held.violated(own, &wire.Error{Rule: wire.RuleFrameTooLarge, What: err.Error()})
+			return
+		case err != nil:
+			held.broken(own)
+			return
+		}
+		if err = wire.CheckSubscriberFrame(f); err == nil {
+			err = held.frame(own, f)
+		}
+		if err != nil {
+			held.violated(own, err)
+			return
+		}
+	}
+}
+
+// send sends what there is to send, until the stream is over, and returns how.
+func (s *subscriptions) send(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) error {
+	for {
+		select {
+		case <-own.over:
+			return own.cause
+		default:
+		}
+		if f := held.next(own); f != nil {
+			if err := grpcStream.Send(f); err != nil {
+				held.broken(own)
+				return err
+			}
+			continue
+		}
+		select {
+		case <-own.wake:
+		case <-own.over:
+		case <-s.n.ctx.Done():
+			held.broken(own)
+			return status.Error(codes.Unavailable, "the node is stopped")
+		}
+	}
+}
