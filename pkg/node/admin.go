@@ -108,7 +108,7 @@ func (a *admin) self() *sluicev1.NodeInfo {
 		state = sluicev1.NodeState_NODE_STATE_DRAINING
 	}
 	return &sluicev1.NodeInfo{
-		Name: n.config.Name, State: state, GrpcAddress: n.address, GossipAddress: n.cluster.address(),
+		Name: n.config.Name, State: state, GrpcAddress: n.address, GossipAddress: n.cluster.gossip,
 		Zone: n.config.Zone, Incarnation: n.incarnation, Version: n.config.Version,
 		Stages: int32(len(n.stages)), Outlets: int32(len(n.publications())), Uptime: durationpb.New(time.Since(n.started)),
 	}

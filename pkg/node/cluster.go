@@ -23,9 +23,11 @@ import (
 type cluster struct {
 	n    *Node
 	list *memberlist.Memberlist
-	wake chan struct{}
-	done chan struct{} // reconcile has ended
-	once sync.Once
+	// gossip is where the gossip of this node is reached, and ip the address in it.
+	gossip, ip string
+	wake       chan struct{}
+	done       chan struct{} // reconcile has ended
+	once       sync.Once
 
 	newsMu sync.Mutex
 	news   []news
@@ -92,6 +94,10 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 		return nil, err
 	}
 	c.list = list
+	// Read here, before anything else uses the list: what it gives out is shared with
+	// its own goroutines.
+	own := list.LocalNode()
+	c.gossip, c.ip = own.Address(), own.Addr.String()
 	return c, nil
 }
 
@@ -121,7 +127,7 @@ func (c *cluster) start(ctx context.Context) error {
 
 // join tries all seeds once.
 func (c *cluster) join() {
-	own := c.address()
+	own := c.gossip
 	ctx, cancel := context.WithTimeout(c.n.ctx, joinTimeout)
 	defer cancel()
 	for _, seed := range c.n.config.Join {
@@ -380,21 +386,31 @@ func (c *cluster) poke() {
 	}
 }
 
-func (c *cluster) address() string { return c.list.LocalNode().Address() }
-
-func (c *cluster) ip() string { return c.list.LocalNode().Addr.String() }
-
 // stop says goodbye and shuts gossip down. Leaving after a shutdown panics, and so
 // both are done here, once.
 func (c *cluster) stop() {
 	c.once.Do(func() {
-		if err := c.list.Leave(leaveTimeout); err != nil {
+		if err := c.list.Leave(c.goodbye()); err != nil {
 			c.n.log.Debug("nobody heard the goodbye", "why", err)
 		}
 		if err := c.list.Shutdown(); err != nil {
 			c.n.log.Warn("gossip did not stop well", "why", err)
 		}
 	})
+}
+
+// goodbye is how long the goodbye may take. Nodes that are about to leave as well
+// pass it on to nobody, so that waiting for it would be in vain.
+func (c *cluster) goodbye() time.Duration {
+	c.absorb()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if !m.gone && !m.draining {
+			return leaveTimeout
+		}
+	}
+	return 100 * time.Millisecond
 }
 
 // delegate gives memberlist the digest. The node has no other use for its messages.

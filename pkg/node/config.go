@@ -60,7 +60,7 @@ const (
 	catalogTimeout = 2 * time.Second
 	joinTimeout    = 2 * time.Second // that Start gives the first join
 	rejoinEvery    = 10 * time.Second
-	leaveTimeout   = 5 * time.Second
+	leaveTimeout   = 2 * time.Second
 )
 
 // Errors of a configuration, and of starting with it.

@@ -34,6 +34,7 @@ type Node struct {
 	peers    peers
 	cluster  *cluster
 	stages   []stage.Inspector
+	up       chan struct{} // closed when Start has succeeded
 
 	// ctx is the life of everything that the node carries; it ends when the drain is
 	// over or cut.
@@ -71,6 +72,7 @@ func New(c Config) *Node {
 		published: map[string]publication{},
 		outlets:   map[string]any{},
 		inbound:   map[inbound]struct{}{},
+		up:        make(chan struct{}),
 	}
 	n.log = n.config.Logger
 	n.started = time.Now()
@@ -83,15 +85,24 @@ func New(c Config) *Node {
 // Name is the logical name of the node.
 func (n *Node) Name() string { return n.config.Name }
 
-// Address is where others reach the node's gRPC server; empty before Start.
-func (n *Node) Address() string { return n.address }
-
-// GossipAddress is where others reach the node's gossip; empty before Start.
-func (n *Node) GossipAddress() string {
-	if n.cluster == nil {
+// Address is where others reach the node's gRPC server; empty until it is up.
+func (n *Node) Address() string {
+	select {
+	case <-n.up:
+		return n.address
+	default:
 		return ""
 	}
-	return n.cluster.address()
+}
+
+// GossipAddress is where others reach the node's gossip; empty until it is up.
+func (n *Node) GossipAddress() string {
+	select {
+	case <-n.up:
+		return n.cluster.gossip
+	default:
+		return ""
+	}
 }
 
 // Start brings the node up: it listens, and takes part in the cluster. It does not
@@ -119,16 +130,20 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 	if err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
-	n.address, err = n.reachable()
+	address, err := n.reachable()
 	if err != nil {
 		return err
 	}
+	n.mu.Lock()
+	n.address = address // gossip asks for it from now on
+	n.mu.Unlock()
 	n.server = n.newServer()
 	go func() { _ = n.server.Serve(n.listener) }()
 	if err := n.cluster.start(ctx); err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
-	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.address(), "cluster", n.config.Cluster)
+	close(n.up)
+	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.gossip, "cluster", n.config.Cluster)
 	return nil
 }
 
@@ -165,7 +180,7 @@ func (n *Node) reachable() (string, error) {
 	if !tcp.IP.IsUnspecified() {
 		return tcp.String(), nil
 	}
-	return net.JoinHostPort(n.cluster.ip(), fmt.Sprint(tcp.Port)), nil
+	return net.JoinHostPort(n.cluster.ip, fmt.Sprint(tcp.Port)), nil
 }
 
 // Stop finishes what the node carries, says goodbye to the cluster and stops. It is
