@@ -2,7 +2,6 @@ package stage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,12 +11,16 @@ import (
 
 // Connect declares a subscription of inlet to outlet. It is made when the inlet's
 // stage is run: then Run reports what is wrong with it. An outlet on another node
-// is waited for, for as long as it takes.
+// is waited for, for as long as it takes. Of a stage that runs already nothing can
+// be declared: the subscription is refused, and [Subscribe] is the way.
 func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription {
 	sub := newSubscription()
 	l := to.inlet()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.opened {
+		sub.ended(Ending{Reason: Refused, Err: ErrAlreadyRun})
+	}
 	l.declared = append(l.declared, declaration[T]{outlet, sub, opts})
 	return sub
 }
@@ -32,6 +35,9 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	sub := newSubscription()
 	if err := to.inlet().subscribe(outlet, sub, opts); err != nil {
 		return nil, err
@@ -39,7 +45,11 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, ErrSubscribeTimeout)
 	defer cancel()
 	if err := sub.Ready(ctx); err != nil {
-		if why := to.inlet().forget(sub); why != nil {
+		withdrawn, why := to.inlet().withdraw(sub)
+		if !withdrawn {
+			return sub, nil // it was accepted at the last moment
+		}
+		if why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 		return nil, fmt.Errorf("subscribe to %q: %w", outlet.OutletName(), err)
@@ -136,17 +146,20 @@ func newSettings(opts []Option) (settings, error) {
 
 func newWindow(t Terms) credit.Window { return credit.NewWindow(t.MaxDemand, t.MinDemand, t.Manual) }
 
-// forget withdraws a subscription that nobody waits for any more, and returns what
-// it has waited for.
-func (l *inlet[T]) forget(sub *Subscription) (why error) {
+// withdraw takes back a subscription that nobody waits for any more, and returns
+// what it has waited for. It reports false, and changes nothing, when the producer
+// has accepted it meanwhile.
+func (l *inlet[T]) withdraw(sub *Subscription) (withdrawn bool, why error) {
 	l.mu.Lock()
+	if !sub.withdraw() {
+		l.mu.Unlock()
+		return false, nil
+	}
 	var up Upstream[T]
-	for i, in := range l.core.subs {
+	for _, in := range l.core.subs {
 		if in.sub == sub {
 			up = in.up
-			l.core.subs = append(l.core.subs[:i:i], l.core.subs[i+1:]...)
-			// Whatever still comes finds a subscription that has ended.
-			in.ending = &Ending{Reason: Cancelled, Err: errors.New("withdrawn")}
+			l.strike(in)
 			break
 		}
 	}
@@ -157,5 +170,5 @@ func (l *inlet[T]) forget(sub *Subscription) (why error) {
 	if up != nil {
 		up.Cancel(Cancel[T]{Reason: "withdrawn"})
 	}
-	return why
+	return true, why
 }

@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"slices"
+
 	"github.com/sluicenet/sluice/internal/credit"
 )
 
@@ -42,6 +44,7 @@ func (v verdict) ending() Ending {
 // inflow is one subscription, as its consumer holds it.
 type inflow[T any] struct {
 	outlet Outlet[T]
+	name   string // of the outlet
 	terms  Terms
 	mode   CancelMode
 	window credit.Window
@@ -50,8 +53,10 @@ type inflow[T any] struct {
 	runs   queue[run] // how they were delivered
 	// leaving: the subscription was cancelled, nothing more is asked for.
 	leaving bool
-	ending  *Ending
-	sub     *Subscription
+	// broken: its producer broke a rule, and is to be told that it is over.
+	broken bool
+	ending *Ending
+	sub    *Subscription
 }
 
 // run is what is left of one delivery.
@@ -130,8 +135,9 @@ func (c *consumer[T]) next() (events []T, ended []*inflow[T], ok bool) {
 }
 
 // done books the first n events of the batch in hand, which is then out of hand, as
-// processed, and returns the ask that is due for its subscription, or 0; ack says that the producer is owed an acknowledgement
-// without one. With hold, an ask is kept back until release.
+// processed, and returns the ask that is due for its subscription, or 0; ack says
+// that the producer is owed an acknowledgement without one. An ask is kept back with
+// hold, until release, and on a subscription that comes to its end, for good.
 func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool) {
 	in = c.hand.in
 	c.hand.in, c.hand.n = nil, 0
@@ -145,11 +151,8 @@ func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool
 	}
 	c.processed += int64(n)
 	ask = in.window.Processed(int64(n))
-	if hold && ask > 0 {
+	if hold || in.leaving || in.ending != nil {
 		in.window.Hold(ask)
-		ask = 0
-	}
-	if in.leaving {
 		ask = 0
 	}
 	return in, ask, ask == 0 && in.runs.len() == 0
@@ -166,20 +169,30 @@ func (in *inflow[T]) release() int64 {
 // remove takes out a subscription whose end is reached, and judges what that means
 // for the stage.
 func (c *consumer[T]) remove(in *inflow[T]) {
-	for i, s := range c.subs {
-		if s == in {
-			c.subs = append(c.subs[:i:i], c.subs[i+1:]...)
-			break
-		}
-	}
+	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
 	e := *in.ending
 	switch {
 	case c.over != nil:
-	case in.mode == Temporary && !c.draining, in.mode == Transient && e.Reason.Normal() && !c.draining:
 	case !e.Reason.Normal() && in.mode != Temporary:
-		c.over = &verdict{e.Reason, &SubscriptionError{Outlet: in.outlet.OutletName(), Reason: e.Reason, Err: e.Err}}
-	case !c.draining || len(c.subs) == 0:
+		c.over = &verdict{e.Reason, &SubscriptionError{Outlet: in.name, Reason: e.Reason, Err: e.Err}}
+	case c.draining && len(c.subs) == 0, !c.draining && in.mode == Permanent:
 		c.over = &verdict{reason: e.Reason}
+	}
+}
+
+// forget takes out a subscription that never began.
+func (c *consumer[T]) forget(in *inflow[T]) {
+	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
+	if c.draining {
+		c.drain()
+	}
+}
+
+// drain lets the stage end with its last subscription, whatever their modes.
+func (c *consumer[T]) drain() {
+	c.draining = true
+	if len(c.subs) == 0 && c.over == nil {
+		c.over = &verdict{reason: Shutdown}
 	}
 }
 

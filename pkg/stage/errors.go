@@ -33,7 +33,9 @@ var (
 
 // Stop is returned by the handler of a gate or a sink to end the stage well. The
 // batch counts as processed; what was received behind it goes back.
-var Stop = errors.New("stop") //nolint:revive,staticcheck // an instruction, not a failure
+//
+//lint:ignore ST1012 it is an instruction and not a failure
+var Stop = errors.New("stop")
 
 // Error is how a stage failed.
 type Error struct {

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -129,8 +130,10 @@ func (g *Gate[In, Out]) open() error {
 }
 
 func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
-	cut, release := after(ctx, orDefault(g.DrainTimeout))
+	hard, release := extend(ctx, orDefault(g.DrainTimeout))
 	defer release()
+	defer context.AfterFunc(ctx, g.out.hurry)()
+	g.out.onCrash(g.in.stop)
 	v := verdict{Failed, ErrExited}
 	defer func() {
 		g.life.set("ending")
@@ -138,10 +141,10 @@ func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
 			g.in.close(v, true)
 		}
 		g.out.end(v.ending())
-		g.out.drain(orDefault(g.DrainTimeout), ctx.Done(), cut)
-		g.life.end(g.Name, v.err)
+		g.out.drain(orDefault(g.DrainTimeout), hard.Done())
+		g.life.end(g.Name, g.out.failure())
 	}()
-	v = g.in.run(ctx, ours, cut, g.handle, true, func() {
+	v = g.in.run(ctx, hard, ours, g.handle, true, func() {
 		if g.out.hungry() {
 			g.in.release()
 		}
@@ -154,8 +157,9 @@ func (g *Gate[In, Out]) handle(ctx context.Context, events []In) error {
 		out, err = g.transform(ctx, events)
 		return err
 	})
-	if emitErr := g.out.emit(out); emitErr != nil {
-		return emitErr
+	// The input of a batch that failed goes back, so its output may not go on.
+	if err == nil || err == Stop { //nolint:errorlint // a wrapped Stop is an error like another
+		err = cmp.Or(g.out.emit(out), err)
 	}
 	return err
 }

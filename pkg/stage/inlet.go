@@ -2,7 +2,9 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 )
 
@@ -18,8 +20,9 @@ type inlet[T any] struct {
 	mu       sync.Mutex
 	news     sync.Cond // something arrived, or it is time to stop
 	core     consumer[T]
-	cut      bool // stop at once: the drain has taken too long
-	closed   bool // the stage has ended
+	cut      error // stop at once, and why
+	closed   bool  // the stage has ended
+	opened   bool  // the declared subscriptions are being made
 	declared []declaration[T]
 }
 
@@ -46,10 +49,8 @@ func (r *receiver[T]) Opened() { r.in.sub.opened() }
 func (r *receiver[T]) Deliver(b Batch[T]) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	if r.l.closed {
-		return
-	}
-	if !r.l.core.deliver(r.in, b) {
+	if !r.l.core.deliver(r.in, b) && r.in.ending == nil {
+		r.in.broken = true
 		r.l.core.end(r.in, Ending{Reason: Refused, Err: fmt.Errorf("%w: %d more, %d open",
 			ErrCreditExceeded, len(b.Events), r.in.window.Sent()-r.in.window.Received())})
 	}
@@ -61,9 +62,6 @@ func (r *receiver[T]) Ended(e Ending) {
 	defer r.l.mu.Unlock()
 	r.l.core.end(r.in, e)
 	r.l.news.Signal()
-	if r.l.closed {
-		r.in.sub.ended(e)
-	}
 }
 
 // subscribe makes a subscription and asks for the first events.
@@ -73,23 +71,37 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 		return err
 	}
 	s.terms.Stage = *l.name
-	in := &inflow[T]{outlet: outlet, terms: s.terms, mode: s.mode, sub: sub}
+	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
 	in.window = newWindow(s.terms)
 	if err := l.admit(in); err != nil {
 		return err
 	}
 	up, err := outlet.Attach(in.terms, &receiver[T]{l, in})
 	if err != nil {
-		l.withdraw(in)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.strike(in)
 		return err
 	}
 	l.mu.Lock()
 	in.up = up
-	sub.bind(&edge[T]{l, in})
-	first := in.window.Start()
+	// The stage may have come to its end meanwhile, and then nobody else ends this.
+	late := l.closed || l.core.draining
+	first := int64(0)
+	if late {
+		l.strike(in)
+	} else {
+		sub.bind(&edge[T]{l, in})
+		first = in.window.Start()
+	}
 	l.mu.Unlock()
-	if first > 0 {
-		return up.Ask(first, 0)
+	switch {
+	case late:
+		up.Cancel(Cancel[T]{Reason: "the stage has ended"})
+		return ErrEnded
+	case first > 0:
+		// An error here has ended the subscription already: its Ended says so.
+		_ = up.Ask(first, 0)
 	}
 	return nil
 }
@@ -98,64 +110,62 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 func (l *inlet[T]) admit(in *inflow[T]) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || l.core.draining {
 		return ErrEnded
 	}
-	if any(in.outlet) == l.owner {
+	if same(in.outlet, l.owner) {
 		return ErrSelfSubscription
 	}
 	for _, s := range l.core.subs {
-		if s.outlet == in.outlet && s.terms.Partition == in.terms.Partition {
-			return fmt.Errorf("%w to %q", ErrAlreadySubscribed, in.outlet.OutletName())
+		if same(s.outlet, in.outlet) && s.terms.Partition == in.terms.Partition {
+			return fmt.Errorf("%w to %q", ErrAlreadySubscribed, in.name)
 		}
 	}
 	l.core.subs = append(l.core.subs, in)
 	return nil
 }
 
-func (l *inlet[T]) withdraw(in *inflow[T]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, s := range l.core.subs {
-		if s == in {
-			l.core.subs = append(l.core.subs[:i:i], l.core.subs[i+1:]...)
-			return
-		}
-	}
+// same reports whether two outlets are one. An outlet of a user's own may be of a
+// type that cannot be compared: such a one is like no other.
+func same(a, b any) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
+}
+
+// strike takes out a subscription that nothing has arrived on; whatever still comes
+// finds one that has ended. l.mu is held.
+func (l *inlet[T]) strike(in *inflow[T]) {
+	in.ending = &Ending{Reason: Cancelled, Err: errors.New("withdrawn")}
+	l.core.forget(in)
+	l.news.Broadcast()
 }
 
 // open makes the declared subscriptions, in the order of their declaration.
 func (l *inlet[T]) open() error {
-	for _, d := range l.declared {
+	l.mu.Lock()
+	l.opened = true
+	declared := l.declared
+	l.mu.Unlock()
+	for _, d := range declared {
 		if err := l.subscribe(d.outlet, d.sub, d.opts); err != nil {
+			d.sub.ended(Ending{Reason: Refused, Err: err})
 			return fmt.Errorf("subscribe to %q: %w", d.outlet.OutletName(), err)
 		}
 	}
 	return nil
 }
 
-// run works until the stage is over. When ctx ends, the stage is drained; when cut
-// is closed, it stops at once.
-func (l *inlet[T]) run(ctx context.Context, ours func(any) bool, cut <-chan struct{},
+// run works until the stage is over. When ctx ends, the stage is drained; when hard
+// ends, which is the handler's, it stops at once.
+func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
 	handle func(context.Context, []T) error, hold bool, after func()) verdict {
-	hctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	unwatch := context.AfterFunc(ctx, func() {
-		l.drain(ours)
-		select {
-		case <-cut:
-			l.stop()
-			cancel()
-		case <-hctx.Done():
-		}
-	})
-	defer unwatch()
-	return l.work(hctx, handle, hold, after)
+	defer context.AfterFunc(ctx, func() { l.drain(ours) })()
+	defer context.AfterFunc(hard, func() { l.stop(context.Cause(hard)) })()
+	return l.work(hard, handle, hold, after)
 }
 
 // work hands batches to handle until the stage is over, and returns how it ended.
 // With hold, asks are kept back until release is called, and after is called
-// after each batch. ctx is the handler's.
+// after each batch.
 func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) error, hold bool, after func()) verdict {
 	var events []T
 	for {
@@ -166,11 +176,15 @@ func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) e
 		n := len(events)
 		err := handle(ctx, events)
 		clear(events)
-		if err != nil && err != Stop { //nolint:errorlint // a wrapped Stop is an error like another
+		stop := err == Stop //nolint:errorlint // a wrapped Stop is an error like another
+		if err != nil && !stop {
+			if context.Cause(ctx) == ErrDrainTimeout && errors.Is(err, ctx.Err()) {
+				err = ErrDrainTimeout
+			}
 			return l.close(verdict{Failed, err}, true)
 		}
-		l.done(n, hold)
-		if err == Stop { //nolint:errorlint // see above
+		l.done(n, hold || stop)
+		if stop {
 			return l.close(verdict{reason: Completed}, false)
 		}
 		if after != nil {
@@ -186,20 +200,39 @@ func (l *inlet[T]) next(dst []T) ([]T, *verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if l.cut {
-			return nil, &verdict{Failed, ErrDrainTimeout}
+		if l.cut != nil {
+			return nil, &verdict{Failed, l.cut}
 		}
 		events, ended, ok := l.core.next()
-		for _, e := range ended {
-			e.sub.ended(*e.ending)
+		dst = append(dst, events...)
+		over := l.core.over
+		if len(ended) > 0 {
+			l.mu.Unlock()
+			l.part(ended)
+			l.mu.Lock()
 		}
-		if ok {
-			return append(dst, events...), nil
+		switch {
+		case ok:
+			return dst, nil
+		case over != nil:
+			return nil, over
+		case len(ended) == 0:
+			l.news.Wait()
 		}
-		if l.core.over != nil {
-			return nil, l.core.over
+	}
+}
+
+// part says that subscriptions are over: to the user, and to a producer that did
+// not end it itself.
+func (l *inlet[T]) part(ended []*inflow[T]) {
+	for _, in := range ended {
+		in.sub.ended(*in.ending)
+		l.mu.Lock()
+		up, acked := in.up, in.window.Acked()
+		l.mu.Unlock()
+		if in.broken && up != nil {
+			up.Cancel(Cancel[T]{Acked: acked, Reason: in.ending.Err.Error()})
 		}
-		l.news.Wait()
 	}
 }
 
@@ -236,24 +269,42 @@ func (l *inlet[T]) release() {
 	}
 }
 
-// close ends the stage's subscriptions: what was not processed goes back.
+// close ends the stage's subscriptions: what was not processed goes back. The batch
+// in hand counts as tried when tried is set.
 func (l *inlet[T]) close(v verdict, tried bool) verdict {
+	reason := "the stage has ended"
+	if v.err != nil {
+		reason = v.err.Error()
+	}
 	l.mu.Lock()
 	l.closed = true
 	subs := l.core.subs
-	cancels := make([]Cancel[T], len(subs))
-	for i, in := range subs {
-		cancels[i] = Cancel[T]{Acked: in.window.Acked(), Rest: l.core.rest(in, tried)}
-		if v.err != nil {
-			cancels[i].Reason = v.err.Error()
-		}
-	}
 	l.core.subs = nil
+	ups := make([]Upstream[T], len(subs))
+	for i, in := range subs {
+		ups[i] = in.up
+	}
+	declared := l.declared
 	l.mu.Unlock()
 	for i, in := range subs {
-		if in.up != nil {
-			in.up.Cancel(cancels[i])
+		up := ups[i]
+		if up == nil {
+			continue // it is being made: whoever does that sees that the stage has ended
 		}
+		// First nothing more may come, and then goes back what has come: a delivery on
+		// its way would be lost otherwise.
+		up.Cancel(Cancel[T]{Drain: true, Reason: reason})
+		l.mu.Lock()
+		c := Cancel[T]{Acked: in.window.Acked(), Rest: l.core.rest(in, tried), Reason: reason}
+		if in.ending == nil {
+			in.ending = &Ending{Reason: Cancelled, Err: v.err}
+		}
+		l.mu.Unlock()
+		up.Cancel(c)
+		in.sub.ended(*in.ending)
+	}
+	for _, d := range declared {
+		d.sub.ended(Ending{Reason: Cancelled, Err: v.err})
 	}
 	return v
 }
@@ -263,10 +314,7 @@ func (l *inlet[T]) close(v verdict, tried bool) verdict {
 // processed.
 func (l *inlet[T]) drain(ours func(outlet any) bool) {
 	l.mu.Lock()
-	l.core.draining = true
-	if len(l.core.subs) == 0 && l.core.over == nil {
-		l.core.over = &verdict{reason: Shutdown}
-	}
+	l.core.drain()
 	var leave []Upstream[T]
 	var acked []int64
 	for _, in := range l.core.subs {
@@ -283,10 +331,10 @@ func (l *inlet[T]) drain(ours func(outlet any) bool) {
 	}
 }
 
-// stop ends the stage at once.
-func (l *inlet[T]) stop() {
+// stop ends the stage at once, with err.
+func (l *inlet[T]) stop(err error) {
 	l.mu.Lock()
-	l.cut = true
+	l.cut = err
 	l.news.Broadcast()
 	l.mu.Unlock()
 }
@@ -315,7 +363,7 @@ func (in *inflow[T]) info() SubscriptionInfo {
 		state = "in-flight"
 	}
 	return SubscriptionInfo{
-		Outlet: in.outlet.OutletName(), Terms: in.terms, State: state,
+		Outlet: in.name, Terms: in.terms, State: state,
 		Granted: w.Sent(), Received: w.Received(), Acked: w.Acked(),
 	}
 }

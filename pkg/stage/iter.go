@@ -4,20 +4,22 @@ import (
 	"context"
 	"io"
 	"iter"
+	"time"
 )
 
-// FromSeq returns a source of the values of seq. It takes as many as are asked
-// for, and ends when seq does. seq is started once; a value that it waits for
-// keeps the source from being stopped.
+// FromSeq returns a source of the values of seq. It takes as many as are asked for,
+// hands on what it has when a value was long in coming, and ends when seq does. seq
+// is started once; a value that it waits for keeps the source from being stopped.
 func FromSeq[T any](seq iter.Seq[T]) *Source[T] {
 	var next func() (T, bool)
 	var stop func()
-	s := NewSource(func(_ context.Context, demand int) ([]T, error) {
+	s := NewSource(func(ctx context.Context, demand int) ([]T, error) {
 		if next == nil {
 			next, stop = iter.Pull(seq)
 		}
 		events := make([]T, 0, demand)
-		for len(events) < demand {
+		start := time.Now()
+		for len(events) < demand && ctx.Err() == nil && (len(events) == 0 || time.Since(start) < patience) {
 			v, ok := next()
 			if !ok {
 				return events, io.EOF
@@ -33,6 +35,9 @@ func FromSeq[T any](seq iter.Seq[T]) *Source[T] {
 	}
 	return s
 }
+
+// patience is how long FromSeq collects.
+const patience = 5 * time.Millisecond
 
 // FromChan returns a source of what is sent on c. It receives as many as are asked
 // for, hands on at once what is there, and ends when c is closed.
@@ -75,37 +80,71 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 		var none T
 		name := defaultName("loop")
 		l := newInlet[T](&name, nil)
-		if err := l.subscribe(outlet, newSubscription(), opts); err != nil {
+		err := ctx.Err()
+		if err != nil {
+			err = context.Cause(ctx)
+		} else {
+			err = l.subscribe(outlet, newSubscription(), opts)
+		}
+		if err != nil {
 			yield(none, err)
 			return
 		}
 		v := verdict{Failed, ErrExited} // stands when the body panics
-		defer func() { l.close(v, v.err != nil) }()
-		unwatch := context.AfterFunc(ctx, l.stop)
+		defer func() { l.close(v, true) }()
+		unwatch := context.AfterFunc(ctx, func() { l.stop(context.Cause(ctx)) })
 		defer unwatch()
 		var events []T
 		for {
 			var over *verdict
-			if events, over = l.next(events[:0]); over != nil {
+			if events, over = l.next(events[:0]); over == nil {
+				over = l.each(ctx, events, yield)
+			}
+			if over != nil {
 				v = *over
-				if ctx.Err() != nil {
-					v.err = context.Cause(ctx)
-				}
 				if v.err != nil {
 					yield(none, v.err)
 				}
 				return
 			}
-			for i, e := range events {
-				if !yield(e, nil) {
-					l.done(i+1, false)
-					v = verdict{reason: Cancelled}
-					return
-				}
-			}
-			l.done(len(events), false)
+			clear(events)
 		}
 	}
+}
+
+// each yields the events of a batch. It returns how the loop ends, if it does.
+func (l *inlet[T]) each(ctx context.Context, events []T, yield func(T, error) bool) *verdict {
+	had, returned := 0, true
+	defer func() {
+		if !returned {
+			l.stumble(had) // the body has panicked
+		}
+	}()
+	for _, e := range events {
+		if ctx.Err() != nil {
+			l.done(had, true)
+			return &verdict{Failed, context.Cause(ctx)}
+		}
+		returned = false
+		more := yield(e, nil)
+		returned = true
+		had++
+		if !more {
+			l.done(had, true)
+			return &verdict{reason: Cancelled}
+		}
+	}
+	l.done(had, false)
+	return nil
+}
+
+// stumble books n events of the batch in hand as processed, and keeps the next one
+// in hand, as the one that could not be.
+func (l *inlet[T]) stumble(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in, _, _ := l.core.done(n, true)
+	l.core.hand.in, l.core.hand.n = in, 1
 }
 
 // Fold runs all events of outlet through f, beginning with init, and returns the

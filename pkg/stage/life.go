@@ -78,26 +78,17 @@ func guard(call func() error) (err error) {
 	return call()
 }
 
-// after returns a channel that is closed when ctx has been done for as long as d.
-// release gives back what that takes.
-func after(ctx context.Context, d time.Duration) (over <-chan struct{}, release func()) {
-	c := make(chan struct{})
-	var timer *time.Timer
-	var mu sync.Mutex
+// extend returns a context that ends, with ErrDrainTimeout, when ctx has been done
+// for as long as d. release gives back what that takes.
+func extend(ctx context.Context, d time.Duration) (hard context.Context, release func()) {
+	hard, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		timer = time.AfterFunc(d, func() { close(c) })
+		timer := time.AfterFunc(d, func() { cancel(ErrDrainTimeout) })
+		context.AfterFunc(hard, func() { timer.Stop() })
 	})
-	return c, func() {
-		if stop() {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if timer != nil {
-			timer.Stop()
-		}
+	return hard, func() {
+		stop()
+		cancel(nil)
 	}
 }
 

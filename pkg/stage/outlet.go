@@ -31,8 +31,8 @@ type outlet[T any] struct {
 	core producer[T]
 	// ready is set by the first use: the stage's settings are read then.
 	ready    bool
-	appetite func() // called without the lock whenever there is appetite
-	crashed  func() // called without the lock when the producer has crashed
+	appetite func()      // called without the lock whenever there is appetite
+	crashed  func(error) // called without the lock when the producer has failed
 	taps     []*func([]T)
 	done     chan struct{}
 	setup    func() (dispatch.Dispatcher[T], Buffer)
@@ -71,17 +71,16 @@ func (o *outlet[T]) unlock(err *error) {
 	reports := o.flush()
 	o.news.Broadcast()
 	hungry := o.appetite != nil && o.core.appetite()
-	var crashed func()
+	crashed := func(error) {}
+	var failure error
 	if o.core.ended && !isClosed(o.done) {
 		close(o.done)
-		if o.core.closing.Reason == Failed {
+		if failure = o.core.failure(); failure != nil && o.crashed != nil {
 			crashed = o.crashed
 		}
 	}
 	o.mu.Unlock()
-	if crashed != nil {
-		crashed()
-	}
+	crashed(failure)
 	o.report(reports)
 	if hungry {
 		o.appetite()
@@ -172,13 +171,13 @@ func (o *outlet[T]) emit(events []T) (err error) {
 
 // onCrash lets f be called when the producer fails before its stage does. f is
 // called once, without the lock.
-func (o *outlet[T]) onCrash(f func()) {
+func (o *outlet[T]) onCrash(f func(error)) {
 	o.lock()
 	o.crashed = f
-	ended := o.core.ended
-	o.unlock(nil)
-	if ended {
-		f()
+	err := o.core.failure()
+	o.mu.Unlock()
+	if err != nil {
+		f(err)
 	}
 }
 
@@ -186,10 +185,7 @@ func (o *outlet[T]) onCrash(f func()) {
 func (o *outlet[T]) failure() error {
 	o.lock()
 	defer o.mu.Unlock()
-	if c := o.core.closing; c != nil && c.Reason == Failed {
-		return c.Err
-	}
-	return nil
+	return o.core.failure()
 }
 
 // hungry reports whether a gate may ask for more input.
@@ -232,28 +228,19 @@ func (o *outlet[T]) await(seen uint64, stopped func() bool) (demand int64, asks 
 	}
 }
 
-// wake lets await look again.
-func (o *outlet[T]) wake() {
-	o.mu.Lock()
-	o.news.Broadcast()
-	o.mu.Unlock()
-}
-
 // drain waits until the producer has ended.
 //
 // An end that came by itself is as patient as its consumers: what waits is given
-// up only when nobody has subscribed for as long as patience. From stopped on it
-// is given up as soon as nobody subscribes, and when cut is closed in any case.
-func (o *outlet[T]) drain(patience time.Duration, stopped, cut <-chan struct{}) {
+// up only when nobody has subscribed for as long as patience. When the stage is
+// stopped it is given up as soon as nobody subscribes, and when cut is closed in any
+// case.
+func (o *outlet[T]) drain(patience time.Duration, cut <-chan struct{}) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
 		case <-o.done:
 			return
-		case <-stopped:
-			stopped = nil
-			o.hurry()
 		case <-cut:
 			o.abandon()
 		case <-timer.C:

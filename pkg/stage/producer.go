@@ -294,6 +294,14 @@ func (p *producer[T]) crash(err error) {
 	p.finish()
 }
 
+// failure is the error that the producer has failed with, or nil.
+func (p *producer[T]) failure() error {
+	if p.closing == nil || p.closing.Reason != Failed {
+		return nil
+	}
+	return p.closing.Err
+}
+
 // hurry says that the stage is stopped: what waits is given up as soon as nobody is
 // left that could take it.
 func (p *producer[T]) hurry() {

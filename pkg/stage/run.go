@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -100,15 +101,14 @@ func (r *running) start() error {
 
 // work runs the stages and waits for them; with hosts alone it waits for ctx.
 func (r *running) work() {
-	ours := make(map[any]bool, len(r.parts))
-	for _, p := range r.parts {
-		ours[p] = true
+	ours := func(outlet any) bool {
+		return slices.ContainsFunc(r.parts, func(p part) bool { return any(p) == outlet })
 	}
 	var wg sync.WaitGroup
 	for _, p := range r.parts {
 		wg.Go(func() {
 			defer r.ended(p)
-			p.work(r.ctx, func(outlet any) bool { return ours[outlet] })
+			p.work(r.ctx, ours)
 		})
 	}
 	for _, o := range r.others {

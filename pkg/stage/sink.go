@@ -69,7 +69,7 @@ func (s *Sink[T]) open() error {
 }
 
 func (s *Sink[T]) work(ctx context.Context, ours func(any) bool) {
-	cut, release := after(ctx, orDefault(s.DrainTimeout))
+	hard, release := extend(ctx, orDefault(s.DrainTimeout))
 	defer release()
 	v := verdict{Failed, ErrExited}
 	defer func() {
@@ -78,7 +78,7 @@ func (s *Sink[T]) work(ctx context.Context, ours func(any) bool) {
 		}
 		s.life.end(s.Name, v.err)
 	}()
-	v = s.in.run(ctx, ours, cut, s.handle, false, nil)
+	v = s.in.run(ctx, hard, ours, s.handle, false, nil)
 }
 
 func (s *Sink[T]) handle(ctx context.Context, events []T) error {

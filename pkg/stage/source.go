@@ -90,26 +90,30 @@ func (s *Source[T]) isSink() bool { return false }
 func (s *Source[T]) result() error { return s.life.result() }
 
 func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
-	cut, release := after(ctx, orDefault(s.DrainTimeout))
+	hard, release := extend(ctx, orDefault(s.DrainTimeout))
 	defer release()
+	defer context.AfterFunc(ctx, s.out.hurry)()
 	ending := Ending{Reason: Failed, Err: ErrExited}
 	// Deferred, so that it is done also when the handler ends the goroutine.
 	defer func() {
 		s.life.set("ending")
 		s.out.end(ending)
-		s.out.drain(orDefault(s.DrainTimeout), ctx.Done(), cut)
+		s.out.drain(orDefault(s.DrainTimeout), hard.Done())
 		if s.cleanup != nil {
 			s.cleanup()
 		}
-		s.life.end(s.Name, ending.Err)
+		s.life.end(s.Name, s.out.failure())
 	}()
-	unwatch := context.AfterFunc(ctx, s.out.wake)
-	defer unwatch()
-	ending = s.loop(ctx)
+	// The handler waits for events under a context of its own: it ends too when the
+	// producer fails behind its back.
+	hctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.out.onCrash(func(error) { cancel() })
+	ending = s.loop(ctx, hctx)
 }
 
-// loop produces until the source comes to its end.
-func (s *Source[T]) loop(ctx context.Context) Ending {
+// loop produces until the source comes to its end. hctx is the handler's.
+func (s *Source[T]) loop(ctx, hctx context.Context) Ending {
 	stopped := func() bool { return ctx.Err() != nil }
 	seen := uint64(0)
 	for {
@@ -119,7 +123,7 @@ func (s *Source[T]) loop(ctx context.Context) Ending {
 		}
 		var events []T
 		err := guard(func() (err error) {
-			events, err = s.produce(ctx, atOnce(demand))
+			events, err = s.produce(hctx, atOnce(demand))
 			return err
 		})
 		if err2 := s.out.emit(events); err2 != nil {

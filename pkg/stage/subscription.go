@@ -60,11 +60,17 @@ func (s *Subscription) Ready(ctx context.Context) error {
 	case <-s.ready:
 		return nil
 	case <-s.done:
+		if isClosed(s.ready) {
+			return nil
+		}
 		if err := s.Ending().Err; err != nil {
 			return err
 		}
 		return ErrEnded
 	case <-ctx.Done():
+		if isClosed(s.ready) {
+			return nil
+		}
 		return context.Cause(ctx)
 	}
 }
@@ -107,10 +113,24 @@ func (s *Subscription) bind(e edgeOf) {
 func (s *Subscription) opened() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.open {
+	if !s.open && s.ending.Reason == 0 {
 		s.open = true
 		close(s.ready)
 	}
+}
+
+// withdraw ends the subscription, unless the producer has accepted it.
+func (s *Subscription) withdraw() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open {
+		return false
+	}
+	if s.ending.Reason == 0 {
+		s.ending = Ending{Reason: Cancelled}
+		close(s.done)
+	}
+	return true
 }
 
 func (s *Subscription) isOpen() bool {
