@@ -71,11 +71,16 @@ func (a *app) print(got answer) error {
 		return err
 	}
 	missing := got.missing()
-	for _, u := range missing {
-		fmt.Fprintf(a.stderr, "node %s (%s) did not answer: %s\n", known(u.Node), known(u.Address), known(u.Error))
-	}
+	a.name(missing)
 	if len(missing) > 0 {
 		return errPartial
 	}
 	return nil
+}
+
+// name says on stderr who did not answer.
+func (a *app) name(missing []unreachable) {
+	for _, u := range missing {
+		fmt.Fprintf(a.stderr, "node %s (%s) did not answer: %s\n", known(u.Node), known(u.Address), known(u.Error))
+	}
 }

@@ -14,43 +14,13 @@ var states = []string{
 	"in-flight", "wire", "no-demand", "no-events", "flowing",
 }
 
-// What the two sides of a subscription have in common.
+// What the two sides of a subscription have in common. Incarnation and session tell
+// a subscription that has ended from the one that followed it.
 type subscriptionKey struct {
 	outlet, producerNode, consumerNode, consumerStage string
 	partitioned                                       bool
 	partition                                         int32
-}
-
-// sides are the rows that nodes gave for one key. There may be several of a side:
-// a subscription that ended is listed beside the one that followed it.
-type sides struct {
-	producer, consumer []*sluicev1.SubscriptionInfo
-}
-
-// join makes one subscription of its two sides.
-func join(rows []*sluicev1.SubscriptionInfo) []subscription {
-	joined := make([]subscription, 0, len(rows))
-	var keys []subscriptionKey
-	byKey := map[subscriptionKey]*sides{}
-	for _, row := range rows {
-		k := keyOf(row)
-		if byKey[k] == nil {
-			byKey[k] = &sides{}
-			keys = append(keys, k)
-		}
-		switch row.GetSide() {
-		case sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_PRODUCER:
-			byKey[k].producer = append(byKey[k].producer, row)
-		case sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_CONSUMER:
-			byKey[k].consumer = append(byKey[k].consumer, row)
-		default:
-			joined = append(joined, newSubscription(row, row, word(row.GetSide(), "SUBSCRIPTION_SIDE_")))
-		}
-	}
-	for _, k := range keys {
-		joined = append(joined, byKey[k].pair()...)
-	}
-	return joined
+	incarnation, session                              uint64
 }
 
 func keyOf(s *sluicev1.SubscriptionInfo) subscriptionKey {
@@ -61,36 +31,54 @@ func keyOf(s *sluicev1.SubscriptionInfo) subscriptionKey {
 		consumerStage: s.GetConsumerStage(),
 		partitioned:   s.Partition != nil,
 		partition:     s.GetPartition(),
+		incarnation:   s.GetIncarnation(),
+		session:       s.GetSession(),
 	}
 }
 
-// pair joins what lives with what lives, and then the rest in the order it came.
-func (s *sides) pair() []subscription {
-	liveFirst := func(a, b *sluicev1.SubscriptionInfo) int {
-		return cmp.Compare(ended(a), ended(b))
-	}
-	slices.SortStableFunc(s.producer, liveFirst)
-	slices.SortStableFunc(s.consumer, liveFirst)
+// sides are the rows of one subscription, as far as nodes gave them.
+type sides struct{ producer, consumer *sluicev1.SubscriptionInfo }
 
-	var pairs []subscription
-	for i := range max(len(s.producer), len(s.consumer)) {
-		switch {
-		case i >= len(s.consumer):
-			pairs = append(pairs, newSubscription(s.producer[i], nil, "producer"))
-		case i >= len(s.producer):
-			pairs = append(pairs, newSubscription(nil, s.consumer[i], "consumer"))
-		default:
-			pairs = append(pairs, newSubscription(s.producer[i], s.consumer[i], "producer", "consumer"))
+// join makes one subscription of its two sides.
+func join(rows []*sluicev1.SubscriptionInfo) []subscription {
+	joined := make([]subscription, 0, len(rows))
+	var keys []subscriptionKey
+	byKey := map[subscriptionKey]*sides{}
+	for _, row := range rows {
+		if row.GetSide() == sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_LOCAL {
+			joined = append(joined, newSubscription(row, row, "local"))
+			continue
+		}
+		k := keyOf(row)
+		if byKey[k] == nil {
+			byKey[k] = &sides{}
+			keys = append(keys, k)
+		}
+		if row.GetSide() == sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_PRODUCER {
+			byKey[k].producer = row
+		} else {
+			byKey[k].consumer = row
 		}
 	}
-	return pairs
+	for _, k := range keys {
+		joined = append(joined, byKey[k].join())
+	}
+	return joined
 }
 
-func ended(s *sluicev1.SubscriptionInfo) int {
-	if s.GetState() == "ended" {
-		return 1
+func (s *sides) join() subscription {
+	switch {
+	case s.consumer == nil:
+		return newSubscription(s.producer, nil, "producer")
+	case s.producer == nil:
+		return newSubscription(nil, s.consumer, "consumer")
 	}
-	return 0
+	both := newSubscription(s.producer, s.consumer, "producer", "consumer")
+	// Neither side can see alone that events are on their way.
+	if *both.Sent > *both.Received && slices.Index(states, both.State) > slices.Index(states, "wire") {
+		both.State = "wire"
+	}
+	return both
 }
 
 // newSubscription takes from each side what that side knows best. One of them may

@@ -27,6 +27,10 @@ func consumed(state string, change ...func(*sluicev1.SubscriptionInfo)) *sluicev
 	return side(sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_CONSUMER, state, change...)
 }
 
+func session(n uint64) func(*sluicev1.SubscriptionInfo) {
+	return func(s *sluicev1.SubscriptionInfo) { s.Session = n }
+}
+
 func partition(n int32) func(*sluicev1.SubscriptionInfo) {
 	return func(s *sluicev1.SubscriptionInfo) { s.Partition = &n }
 }
@@ -65,12 +69,15 @@ func TestJoin(t *testing.T) {
 			want: [][]string{{"flowing", "producer"}, {"flowing", "consumer"}},
 		},
 		"an ended one does not take the side of its successor": {
-			rows: []*sluicev1.SubscriptionInfo{consumed("ended"), consumed("flowing"), produced("flowing")},
-			want: [][]string{{"flowing", "producer", "consumer"}, {"ended", "consumer"}},
+			rows: []*sluicev1.SubscriptionInfo{consumed("ended", session(1)), consumed("flowing", session(2)), produced("flowing", session(2))},
+			want: [][]string{{"ended", "consumer"}, {"flowing", "producer", "consumer"}},
 		},
-		"a side that is not said stays alone": {
-			rows: []*sluicev1.SubscriptionInfo{side(0, "flowing"), produced("flowing")},
-			want: [][]string{{"flowing", "unknown"}, {"flowing", "producer"}},
+		"what was sent and not received is on the wire": {
+			rows: []*sluicev1.SubscriptionInfo{
+				produced("no-demand", func(s *sluicev1.SubscriptionInfo) { s.Sent = 10 }),
+				consumed("no-events", func(s *sluicev1.SubscriptionInfo) { s.Received = 9 }),
+			},
+			want: [][]string{{"wire", "producer", "consumer"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

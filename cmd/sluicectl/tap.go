@@ -36,7 +36,8 @@ JSON keys of an event:
   event_base64  the event in base64; only if it is not valid UTF-8
   missed        how many events passed unseen before it
 
-Exit codes: 0 it ended well, 1 an error, 2 a wrong command line.`
+Exit codes: 0 it ended well, 1 an error, 2 a wrong command line, 3 it ended well, and
+some nodes that offer the outlet could not be tapped: stderr names them.`
 
 const tapExample = `  sluicectl tap numbers -n 10
   sluicectl tap orders -o json | jq -r .event`
@@ -97,10 +98,16 @@ func (a *app) showEvents(ctx context.Context, outlet string, limit int64) error 
 	connected := err == nil
 
 	var shown, missed int64
+	partial := false
 	for err == nil && (limit == 0 || shown < limit) {
 		var got *sluicev1.TapResponse
 		if got, err = stream.Recv(); err != nil {
 			break
+		}
+		if silent := got.GetUnreachable(); len(silent) > 0 {
+			partial = true
+			a.name(unreachables(silent))
+			continue
 		}
 		if err := a.show(got); err != nil {
 			return err
@@ -114,6 +121,9 @@ func (a *app) showEvents(ctx context.Context, outlet string, limit int64) error 
 		return explain(status.Error(codes.DeadlineExceeded, "there is no connection"), a.server, a.timeout)
 	case err == nil, err == io.EOF, ctx.Err() != nil:
 		a.summarize(outlet, shown, missed)
+		if partial {
+			return errPartial
+		}
 		return nil
 	case status.Code(err) == codes.NotFound:
 		return &failure{

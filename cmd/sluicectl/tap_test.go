@@ -34,6 +34,21 @@ func TestTapLimit(t *testing.T) {
 	require.Equal(t, result{code: exitOK, stdout: "1\n2\n1\n", stderr: "numbers: 3 shown, 3 missed\n"}, got)
 }
 
+// A node that offers the outlet and cannot be tapped is named, not left out.
+func TestTapNamesWhomItMisses(t *testing.T) {
+	node := &fakeNode{tap: func(_ *sluicev1.TapRequest, s grpc.ServerStreamingServer[sluicev1.TapResponse]) error {
+		if err := s.Send(&sluicev1.TapResponse{Unreachable: []*sluicev1.Unreachable{{Node: "b", Address: "127.0.0.1:7302", Error: "no answer"}}}); err != nil {
+			return err
+		}
+		return s.Send(&sluicev1.TapResponse{Node: "a", Codec: "text", Event: []byte("hello")})
+	}}
+	got := sluicectl(t, "tap", "numbers", "-n", "1", "-s", node.serve(t))
+	require.Equal(t, result{
+		code: exitPartial, stdout: "hello\n",
+		stderr: "node b (127.0.0.1:7302) did not answer: no answer\nnumbers: 1 shown, 0 missed\n",
+	}, got)
+}
+
 func TestTapAsksForWhatItShows(t *testing.T) {
 	var asked *sluicev1.TapRequest
 	node := &fakeNode{tap: func(r *sluicev1.TapRequest, _ grpc.ServerStreamingServer[sluicev1.TapResponse]) error {
