@@ -90,7 +90,7 @@ func (w *Window) Acked() int64 { return w.acked }
 // Held is the sum of the asks that are held back.
 func (w *Window) Held() int64 { return w.held }
 
-// Max and Min are the terms of the window.
+// Max is the demand that the window asks for at the start and comes back to.
 func (w *Window) Max() int64 { return w.max }
 
 // Min is the open demand at or below which the window asks again.

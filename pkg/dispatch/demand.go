@@ -91,6 +91,7 @@ func (d *demand[T]) set(i int, to int64) {
 	d.subs = slices.Insert(d.subs, at, a)
 }
 
+// find returns the index of a subscriber, or -1.
 func find(subs []account, id ID) int {
-	return slices.IndexFunc(subs, func(a account) bool { return a.id == id })
+	return slices.IndexFunc(subs, func(a account) bool { return a.id == id && id != 0 })
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// ID names one subscriber of a stage. A stage never uses an ID twice.
+// ID names one subscriber of a stage. A stage counts them from 1 and never uses an
+// ID twice: 0 is nobody.
 type ID uint64
 
 // NoPartition in Terms stands for a subscription that names no partition.

@@ -10,7 +10,12 @@ import (
 // event a number, any number: its partition is that number modulo count, from 0.
 // Each partition has a lane of its own and at most one subscriber, which names it
 // when it subscribes. What a partition has not asked for waits in its lane, also
-// when its subscriber leaves, and does not hold up the others.
+// when its subscriber leaves, and the others pass it by.
+//
+// What waits is as good as delivered to the stage, which makes more only when more
+// is wanted than waits. So a partition that nobody takes from does stop the flow, at
+// the latest when as much waits for it as the others want together: that bounds the
+// memory, and nothing is lost.
 //
 // A panic of by ends the stage that dispatches.
 func Partition[T any](count int, by func(event T) int) Dispatcher[T] {
@@ -19,7 +24,7 @@ func Partition[T any](count int, by func(event T) int) Dispatcher[T] {
 
 type partition[T any] struct {
 	by func(T) int
-	// parts holds the subscriber of each partition; ID 0 stands for none.
+	// parts holds the subscriber of each partition; its ID is 0 where there is none.
 	parts []account
 	to    [1]ID
 }
