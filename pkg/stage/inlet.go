@@ -169,6 +169,9 @@ func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
 func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) error, hold bool, after func()) verdict {
 	var events []T
 	for {
+		if ctx.Err() != nil {
+			return l.close(verdict{Failed, context.Cause(ctx)}, false)
+		}
 		var v *verdict
 		if events, v = l.next(events[:0]); v != nil {
 			return l.close(*v, false)
