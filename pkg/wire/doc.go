@@ -104,14 +104,14 @@
 // repeats Cancel on every new stream until it has seen End; failed may follow drain,
 // and End.
 //
-//	                    Open                          End written
-//	            ────────────────► attached ──────────────────────► ending
-//	                              │      ▲                         │    │
-//	                 stream broke │      │ take-over   stream broke│    │ all acked,
-//	                              ▼      │                         │    │ half-close
-//	                              detached ◄───────────────────────┘    ▼
-//	                                  │                                over
-//	                                  └── window over, or replaced ─────►
+//	        Open                          End written
+//	────────────────► attached ──────────────────────► ending
+//	                  │      ▲                         │    │
+//	     stream broke │      │ take-over   stream broke│    │ all acked,
+//	                  ▼      │                         │    │ half-close
+//	                  detached ◄───────────────────────┘    ▼
+//	                      │                                over
+//	                      └── window over, or replaced ─────►
 //
 // # When a session is gone
 //

@@ -26,7 +26,8 @@ func (c *Consumer) Next() (frame *sluicev1.SubscriberFrame, halfClose bool) {
 		return c.tell(askFrame(n, c.acked, c.done)), false
 	case c.ackDue():
 		return c.tell(ackFrame(c.acked, c.done)), false
-	case c.on.opened && c.finished():
+	case c.on.opened && c.end != nil && c.settled():
+		// Cancel and the last Ack came before this, so all is said.
 		c.on.halfClosed = true
 		return nil, true
 	}
@@ -52,14 +53,6 @@ func (c *Consumer) askDue() bool {
 // by then, so what it processes after that is nobody's business.
 func (c *Consumer) ackDue() bool {
 	return !c.Failed() && (c.on.owed || c.complete() && !c.told())
-}
-
-// finished: End was seen, and the producer has been told all that it waits for.
-func (c *Consumer) finished() bool {
-	if c.Failed() {
-		return c.end != nil && c.on.cancel == c.cancel
-	}
-	return c.complete() && c.told()
 }
 
 // Outcome is what has become of a session when its stream is closed.
