@@ -79,6 +79,12 @@ var rules = []rule{
 	},
 
 	{
+		pkg:    "internal/builtin",
+		may:    []string{"pkg/stage", "internal/config"},
+		never:  []string{"google.golang.org/...", "github.com/hashicorp/..."},
+		reason: "a kind of stage knows its settings and its events, and not whether a network is in between",
+	},
+	{
 		pkg:    "cmd/sluicectl/...",
 		may:    []string{"proto/...", "internal/cli/...", "cmd/sluicectl/..."},
 		reason: "sluicectl speaks the admin API like any other client would",

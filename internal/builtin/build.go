@@ -1,0 +1,176 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sluicenet/sluice/internal/config"
+	"github.com/sluicenet/sluice/pkg/stage"
+)
+
+// Env is what stages touch of their process.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	// OnDiscard is told what a stage gave up, and why.
+	OnDiscard func(stage, reason string, count int)
+}
+
+// Stage is a stage of a file, built and not run.
+type Stage struct {
+	Name string
+	// Type is its kind, such as file.
+	Type string
+	// Runner is the stage itself.
+	Runner Runner
+	// Outlet is nil for a sink, Inlet for a source.
+	Outlet stage.Outlet[string]
+	Inlet  stage.Inlet[string]
+
+	with  *config.Section
+	use   use
+	open  func(context.Context) error
+	close func() error
+}
+
+// Runner is a stage that can be run, and looked at.
+type Runner interface {
+	stage.Runner
+	stage.Inspector
+}
+
+// kind is one kind of stage.
+type kind struct {
+	kind config.Kind
+	name string
+	// does says in a few words what it does, keys which settings it takes.
+	does, keys string
+	// build completes s, which has a name.
+	build func(s *Stage, with *config.Section, env Env) error
+}
+
+var kinds = []kind{fileSource, stdinSource, generateSource, filterGate, mapGate, fileSink, stdoutSink}
+
+// Build makes the stage that a file describes. What is wrong with it is a
+// *config.Error or config.Errors. Nothing is opened, read or written.
+func Build(f *config.File, s config.Stage, env Env) (*Stage, error) {
+	k, err := find(f, s)
+	if err != nil {
+		return nil, err
+	}
+	b := &Stage{Name: s.Name, Type: s.Type, with: s.With}
+	if err := k.build(b, s.With, env); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func find(f *config.File, s config.Stage) (kind, error) {
+	var names []string
+	for _, k := range kinds {
+		switch {
+		case k.kind != s.Kind:
+		case k.name == s.Type:
+			return k, nil
+		default:
+			names = append(names, k.name)
+		}
+	}
+	e := f.Errorf(s.TypePos, "stages.%s: there is no %v %q: the kinds are %s", s.Name, s.Kind, s.Type, strings.Join(names, ", "))
+	e.Hint = config.Suggest(s.Type, names)
+	for _, k := range kinds {
+		if e.Hint == "" && k.name == s.Type {
+			e.What = fmt.Sprintf("stages.%s: %s is a %v, and not a %v: the kinds are %s", s.Name, k.name, k.kind, s.Kind, strings.Join(names, ", "))
+		}
+	}
+	return kind{}, e
+}
+
+// Help lists the kinds for people, one a line.
+func Help() string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "  %-6v  %-8s  %-22s  %s\n", k.kind, k.name, k.keys, k.does)
+	}
+	return b.String()
+}
+
+// Open opens what the stage reads or writes.
+func (s *Stage) Open(ctx context.Context) error {
+	if s.open == nil {
+		return nil
+	}
+	if err := s.open(ctx); err != nil {
+		return &stage.Error{Stage: s.Name, Err: err}
+	}
+	return nil
+}
+
+// Close closes what Open has opened. It is called when the stage has ended, or is
+// not going to run.
+func (s *Stage) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return &stage.Error{Stage: s.Name, Err: err}
+	}
+	return nil
+}
+
+// use is what a stage needs for itself alone.
+type use struct {
+	what string // a path, or what stands for it
+	key  string // that names it
+	// shared: others may read it too, but not write.
+	shared bool
+}
+
+// Conflicts says which stages are in each other's way: two write to one file, or
+// one writes to what another one reads.
+func Conflicts(all []*Stage) error {
+	var errs []error
+	for i, s := range all {
+		if s.use.what == "" {
+			continue
+		}
+		j := slices.IndexFunc(all[:i], func(o *Stage) bool {
+			return o.use.what == s.use.what && !(o.use.shared && s.use.shared)
+		})
+		if j >= 0 {
+			errs = append(errs, s.with.Errorf(s.use.key, "stages.%s uses that already, and would be disturbed", all[j].Name))
+		}
+	}
+	return config.Join(errs...)
+}
+
+// source completes a source.
+func (s *Stage) source(env Env, produce func(context.Context, int) ([]string, error)) {
+	src := stage.NewSource(produce)
+	src.Name, src.OnDiscard = s.Name, discards(env, s.Name)
+	s.Runner, s.Outlet = src, src
+}
+
+// gate completes a gate.
+func (s *Stage) gate(env Env, transform func(context.Context, []string) ([]string, error)) {
+	g := stage.NewGate(transform)
+	g.Name, g.OnDiscard = s.Name, discards(env, s.Name)
+	s.Runner, s.Outlet, s.Inlet = g, g, g
+}
+
+// sink completes a sink.
+func (s *Stage) sink(consume func(context.Context, []string) error) {
+	k := stage.NewSink(consume)
+	k.Name = s.Name
+	s.Runner, s.Inlet = k, k
+}
+
+func discards(env Env, name string) func(string, int) {
+	if env.OnDiscard == nil {
+		return nil
+	}
+	return func(reason string, count int) { env.OnDiscard(name, reason, count) }
+}
