@@ -101,6 +101,11 @@ var rules = []rule{
 		reason: "an example shows what a user can write, and a user has the public packages",
 	},
 	{
+		pkg:    "internal/faultnet",
+		never:  []string{"external"},
+		reason: "it breaks connections for tests, and knows nothing of what runs over them",
+	},
+	{
 		pkg:    "internal/archtest",
 		reason: "it reads the others, and imports none of them",
 	},

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"sort"
 	"sync"
 	"time"
@@ -79,7 +80,7 @@ func (a *admin) ListNodes(ctx context.Context, q *sluicev1.ListNodesRequest) (*s
 		mu.Lock()
 		defer mu.Unlock()
 		for _, other := range r.GetNodes() {
-			if m.conflict {
+			if !m.conflict.IsZero() {
 				other.State = sluicev1.NodeState_NODE_STATE_CONFLICT
 			}
 			reply.Nodes = append(reply.Nodes, other)
@@ -125,7 +126,7 @@ func (m *member) info() *sluicev1.NodeInfo {
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_LEFT, ""
 	case m.gone:
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_DEAD, "gossip has not heard of it since "+m.since.Format(time.TimeOnly)
-	case m.conflict:
+	case !m.conflict.IsZero():
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_CONFLICT, "another node has its name"
 	}
 	return i
@@ -142,7 +143,7 @@ func (a *admin) ListOutlets(ctx context.Context, q *sluicev1.ListOutletsRequest)
 	}
 	var mu sync.Mutex
 	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
-		r, err := c.ListOutlets(ctx, &sluicev1.ListOutletsRequest{Scope: sluicev1.Scope_SCOPE_NODE})
+		r, err := c.ListOutlets(ctx, &sluicev1.ListOutletsRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
 		mu.Lock()
 		defer mu.Unlock()
 		reply.Outlets = append(reply.Outlets, r.GetOutlets()...)
@@ -158,7 +159,7 @@ func (a *admin) ListStages(ctx context.Context, q *sluicev1.ListStagesRequest) (
 	}
 	var mu sync.Mutex
 	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
-		r, err := c.ListStages(ctx, &sluicev1.ListStagesRequest{Scope: sluicev1.Scope_SCOPE_NODE})
+		r, err := c.ListStages(ctx, &sluicev1.ListStagesRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
 		mu.Lock()
 		defer mu.Unlock()
 		reply.Stages = append(reply.Stages, r.GetStages()...)
@@ -191,7 +192,7 @@ func (a *admin) ListSubscriptions(ctx context.Context, q *sluicev1.ListSubscript
 	}
 	var mu sync.Mutex
 	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
-		r, err := c.ListSubscriptions(ctx, &sluicev1.ListSubscriptionsRequest{Scope: sluicev1.Scope_SCOPE_NODE})
+		r, err := c.ListSubscriptions(ctx, &sluicev1.ListSubscriptionsRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
 		mu.Lock()
 		defer mu.Unlock()
 		reply.Subscriptions = append(reply.Subscriptions, r.GetSubscriptions()...)
@@ -225,36 +226,34 @@ func localRows(node string, i stage.Info) []*sluicev1.SubscriptionInfo {
 // tapRoom is how many events may wait for a slow tap before it misses some.
 const tapRoom = 256
 
+// tapped is an event that a tap shows. It is encoded only when it is shown.
+type tapped struct {
+	said   *sluicev1.TapResponse
+	encode func() []byte
+}
+
 func (a *admin) Tap(q *sluicev1.TapRequest, out sluicev1.AdminService_TapServer) error {
 	ctx, cancel := context.WithCancel(out.Context())
 	defer cancel()
-	events := make(chan *sluicev1.TapResponse, tapRoom)
-	ends, silent, err := a.tapAll(ctx, q, events)
+	events := make(chan tapped, tapRoom)
+	ends, err := a.tapAll(ctx, q, events)
 	if err != nil {
 		return err
-	}
-	if len(silent) > 0 {
-		if err := out.Send(&sluicev1.TapResponse{Unreachable: silent}); err != nil {
-			return err
-		}
 	}
 	for shown := int64(0); q.GetLimit() <= 0 || shown < q.GetLimit(); {
 		select {
 		case e := <-events:
-			if err := out.Send(e); err != nil {
+			if e.encode != nil {
+				e.said.Event = e.encode()
+			}
+			if err := out.Send(e.said); err != nil {
 				return err
 			}
-			shown++
-			continue
-		default:
-		}
-		select {
-		case e := <-events:
-			if err := out.Send(e); err != nil {
-				return err
+			if len(e.said.GetUnreachable()) == 0 {
+				shown++
 			}
-			shown++
 		case <-ends:
+			// Nobody sends any more: what waits is shown, and that is all.
 			if len(events) == 0 {
 				return nil
 			}
@@ -269,7 +268,7 @@ func (a *admin) Tap(q *sluicev1.TapRequest, out sluicev1.AdminService_TapServer)
 
 // tapAll taps the outlet here and, if asked, wherever else it is offered. ends is
 // closed when all of them have ended.
-func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan *sluicev1.TapResponse) (ends <-chan struct{}, silent []*sluicev1.Unreachable, err error) {
+func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan tapped) (ends <-chan struct{}, err error) {
 	var taps sync.WaitGroup
 	found := false
 	a.n.mu.Lock()
@@ -278,7 +277,7 @@ func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan 
 	if p != nil {
 		stop, err := a.tapHere(p, events)
 		if err != nil {
-			return nil, nil, status.Error(codes.Unimplemented, err.Error())
+			return nil, status.Error(codes.Unimplemented, err.Error())
 		}
 		found = true
 		taps.Go(func() {
@@ -292,32 +291,26 @@ func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan 
 	if q.GetScope() != sluicev1.Scope_SCOPE_NODE {
 		publishers, _ := a.n.cluster.find(q.GetOutlet(), "")
 		for _, m := range publishers {
-			if m.node == a.n.config.Name {
-				continue
+			if m.node != a.n.config.Name {
+				found = true
+				taps.Go(func() { a.tapThere(ctx, q, m, events) })
 			}
-			remote, err := a.tapThere(ctx, q, m)
-			if err != nil {
-				silent = append(silent, &sluicev1.Unreachable{Node: m.node, Address: m.address, Error: status.Convert(err).Message()})
-				continue
-			}
-			found = true
-			taps.Go(func() { forward(ctx, remote, events) })
 		}
 	}
-	if !found && len(silent) == 0 {
-		return nil, nil, status.Errorf(codes.NotFound, "no node offers an outlet %q", q.GetOutlet())
+	if !found {
+		return nil, status.Errorf(codes.NotFound, "no node offers an outlet %q", q.GetOutlet())
 	}
 	over := make(chan struct{})
 	go func() {
 		taps.Wait()
 		close(over)
 	}()
-	return over, silent, nil
+	return over, nil
 }
 
 // tapHere shows what an outlet of this node emits. It runs as a part of the flow, so
 // it does not wait: what finds no room is missed, and counted.
-func (a *admin) tapHere(p publication, events chan<- *sluicev1.TapResponse) (stop func(), err error) {
+func (a *admin) tapHere(p publication, events chan<- tapped) (stop func(), err error) {
 	var missed int64
 	codec := p.offer().Codec
 	return p.tap(func(encode func() []byte) {
@@ -326,7 +319,7 @@ func (a *admin) tapHere(p publication, events chan<- *sluicev1.TapResponse) (sto
 			return
 		}
 		select {
-		case events <- &sluicev1.TapResponse{Node: a.n.config.Name, Event: encode(), Codec: codec, Missed: missed}:
+		case events <- tapped{&sluicev1.TapResponse{Node: a.n.config.Name, Codec: codec, Missed: missed}, encode}:
 			missed = 0
 		default:
 			missed++
@@ -334,26 +327,38 @@ func (a *admin) tapHere(p publication, events chan<- *sluicev1.TapResponse) (sto
 	})
 }
 
-func (a *admin) tapThere(ctx context.Context, q *sluicev1.TapRequest, m publisher) (sluicev1.AdminService_TapClient, error) {
-	conn, err := a.n.peers.dial(m.address)
-	if err != nil {
-		return nil, err
-	}
-	return sluicev1.NewAdminServiceClient(conn).Tap(ctx, &sluicev1.TapRequest{
-		Outlet: q.GetOutlet(), Limit: q.GetLimit(), Scope: sluicev1.Scope_SCOPE_NODE,
-	})
-}
-
-func forward(ctx context.Context, from sluicev1.AdminService_TapClient, to chan<- *sluicev1.TapResponse) {
-	for {
-		e, err := from.Recv()
-		if err != nil {
-			return
-		}
+// tapThere shows what another node shows, and says so when it does not.
+func (a *admin) tapThere(ctx context.Context, q *sluicev1.TapRequest, m publisher, to chan<- tapped) {
+	show := func(r *sluicev1.TapResponse) bool {
 		select {
-		case to <- e:
+		case to <- tapped{said: r}:
+			return true
 		case <-ctx.Done():
-			return
+			return false
 		}
+	}
+	err := func() error {
+		conn, err := a.n.peers.dial(m.address)
+		if err != nil {
+			return err
+		}
+		from, err := sluicev1.NewAdminServiceClient(conn).Tap(ctx, &sluicev1.TapRequest{
+			Outlet: q.GetOutlet(), Limit: q.GetLimit(), Scope: sluicev1.Scope_SCOPE_NODE,
+		})
+		if err != nil {
+			return err
+		}
+		for {
+			r, err := from.Recv()
+			if err != nil {
+				return err
+			}
+			if !show(r) {
+				return ctx.Err()
+			}
+		}
+	}()
+	if err != io.EOF { //nolint:errorlint // as Recv returns it
+		show(&sluicev1.TapResponse{Unreachable: []*sluicev1.Unreachable{{Node: m.node, Address: m.address, Error: status.Convert(err).Message()}}})
 	}
 }

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"google.golang.org/grpc"
+
 	"github.com/sluicenet/sluice/internal/registry"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -25,6 +27,9 @@ func (c *catalogs) GetCatalog(context.Context, *sluicev1.GetCatalogRequest) (*sl
 	return &sluicev1.GetCatalogResponse{Catalog: reply}, nil
 }
 
+// largeAnswer is for calls whose answer grows with what a node offers.
+var largeAnswer = grpc.MaxCallRecvMsgSize(maxCatalog)
+
 // fetchCatalog asks the node at an address what it offers.
 func (n *Node) fetchCatalog(ctx context.Context, address string) (registry.Catalog, error) {
 	conn, err := n.peers.dial(address)
@@ -33,7 +38,7 @@ func (n *Node) fetchCatalog(ctx context.Context, address string) (registry.Catal
 	}
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
-	reply, err := sluicev1.NewCatalogServiceClient(conn).GetCatalog(ctx, &sluicev1.GetCatalogRequest{})
+	reply, err := sluicev1.NewCatalogServiceClient(conn).GetCatalog(ctx, &sluicev1.GetCatalogRequest{}, largeAnswer)
 	if err != nil {
 		return registry.Catalog{}, err
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"net/netip"
 	"strconv"
@@ -26,11 +27,12 @@ type cluster struct {
 	// gossip is where the gossip of this node is reached, and ip the address in it.
 	gossip, ip string
 	wake       chan struct{}
+	reconciles bool
 	done       chan struct{} // reconcile has ended
 	once       sync.Once
 
 	newsMu sync.Mutex
-	news   []news
+	news   map[string]news // the latest of each member
 
 	mu       sync.Mutex
 	members  map[string]*member // by gossip name, the node itself excluded
@@ -41,9 +43,9 @@ type cluster struct {
 
 // news is what a callback was told, copied.
 type news struct {
-	name, address string
-	meta          []byte
-	gone          bool
+	address string
+	meta    []byte
+	gone    bool
 }
 
 // member is another node.
@@ -58,12 +60,17 @@ type member struct {
 	draining      bool
 	gone          bool
 	since         time.Time
-	conflict      bool
-	conflictKnown bool
+	conflict      time.Time // since when another living node has its name, or zero
+	conflictKnown bool      // it was said
 }
 
-// forgetAfter is how long a node that is gone is still shown.
-const forgetAfter = 10 * time.Minute
+const (
+	// forgetAfter is how long a node that is gone is still shown.
+	forgetAfter = 10 * time.Minute
+	// conflictAfter is how long two nodes have one name before that is said: a node
+	// that was restarted looks like it until gossip knows that the old one is gone.
+	conflictAfter = 15 * time.Second
+)
 
 func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {
 	c := &cluster{
@@ -75,22 +82,24 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	// what it was before. The logical name is in the digest.
 	conf.Name = n.config.Name + "-" + strconv.FormatUint(n.incarnation, 36)
 	conf.Label = n.config.Cluster
-	conf.BindAddr, conf.BindPort = bind.Addr().String(), int(bind.Port())
-	// Without this, a node on a port of its own advertises the default port. Where
-	// the port is 0, memberlist sets both to the one it got.
-	conf.AdvertisePort = conf.BindPort
-	if a := n.config.GossipAdvertise; a != "" {
-		all, err := resolve(ctx, a)
-		if err != nil {
-			return nil, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, a, err)
-		}
-		conf.AdvertiseAddr, conf.AdvertisePort = all[0].Addr().String(), int(all[0].Port())
-	}
+	conf.TCPTimeout = joinTimeout // a call of ours waits for it, and Stop for the call
 	conf.Delegate, conf.Events = &delegate{n}, &events{c}
 	conf.Logger = gossipLogger(n.log)
 	conf.LogOutput = nil
-	list, err := memberlist.Create(conf)
+	transport, err := listenGossip(bind, conf.Logger)
 	if err != nil {
+		return nil, fmt.Errorf("gossip on %v: %w", bind, err)
+	}
+	conf.Transport = transport
+	conf.BindAddr, conf.BindPort = bind.Addr().String(), int(bind.Port())
+	if conf.BindPort == 0 {
+		conf.BindPort = transport.GetAutoBindPort()
+	}
+	// Without this, a node on a port of its own advertises the default port.
+	conf.AdvertisePort = conf.BindPort
+	list, err := create(ctx, conf, n.config.GossipAdvertise)
+	if err != nil {
+		_ = transport.Shutdown()
 		return nil, err
 	}
 	c.list = list
@@ -101,10 +110,52 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	return c, nil
 }
 
+// listenGossip opens the ports of gossip, which have one number. It is done here since
+// memberlist forgets what is to be advertised where it picks the number itself.
+func listenGossip(bind netip.AddrPort, logger *log.Logger) (t *memberlist.NetTransport, err error) {
+	for range 10 {
+		t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+			BindAddrs: []string{bind.Addr().String()}, BindPort: int(bind.Port()), Logger: logger,
+		})
+		// A number that is free for TCP may be taken for UDP.
+		if err == nil || bind.Port() != 0 {
+			break
+		}
+	}
+	return t, err
+}
+
+// create starts memberlist, which then advertises what advertise says, if anything.
+func create(ctx context.Context, conf *memberlist.Config, advertise string) (*memberlist.Memberlist, error) {
+	if advertise != "" {
+		all, err := resolve(ctx, advertise)
+		if err != nil {
+			return nil, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, advertise, err)
+		}
+		at := all[0]
+		for _, a := range all {
+			if bound, err := netip.ParseAddr(conf.BindAddr); err == nil && bound.Is4() == a.Addr().Is4() {
+				at = a // of the family that it is bound to
+				break
+			}
+		}
+		conf.AdvertiseAddr = at.Addr().String()
+		if at.Port() != 0 {
+			conf.AdvertisePort = int(at.Port())
+		}
+	}
+	list, err := memberlist.Create(conf)
+	if err != nil {
+		return nil, fmt.Errorf("gossip: %w: set GossipAdvertise to an address of this machine if it found none", err)
+	}
+	return list, nil
+}
+
 // start joins the others. It waits a little for the first answer, since then it can
 // say that the name of the node is taken; others may well come later.
 func (c *cluster) start(ctx context.Context) error {
 	c.mark()
+	c.reconciles = true
 	go c.reconcile()
 	if len(c.n.config.Join) == 0 {
 		return nil
@@ -125,26 +176,30 @@ func (c *cluster) start(ctx context.Context) error {
 	return c.nameTaken(ctx)
 }
 
-// join tries all seeds once.
+// join tries all seeds once, at the same time: one that does not answer holds up
+// nobody.
 func (c *cluster) join() {
-	own := c.gossip
 	ctx, cancel := context.WithTimeout(c.n.ctx, joinTimeout)
 	defer cancel()
+	var wg sync.WaitGroup
 	for _, seed := range c.n.config.Join {
-		all, err := resolve(ctx, seed)
-		if err != nil {
-			c.n.log.Warn("cannot resolve a node to join", "address", seed, "why", err)
-			continue
-		}
-		for _, a := range all {
-			if a.String() == own {
-				continue
+		wg.Go(func() {
+			all, err := resolve(ctx, seed)
+			if err != nil {
+				c.n.log.Warn("cannot resolve a node to join", "address", seed, "why", err)
+				return
 			}
-			if _, err := c.list.Join([]string{a.String()}); err != nil {
-				c.n.log.Debug("cannot join", "address", a, "why", err)
+			for _, a := range all {
+				if a.String() == c.gossip || ctx.Err() != nil {
+					continue
+				}
+				if _, err := c.list.Join([]string{a.String()}); err != nil {
+					c.n.log.Debug("cannot join", "address", a, "why", err)
+				}
 			}
-		}
+		})
 	}
+	wg.Wait()
 }
 
 // rejoin goes on trying: a seed may start later, and a split that has lasted longer
@@ -194,6 +249,7 @@ func (c *cluster) reconcile() {
 		c.absorb()
 		c.fetch()
 		c.prune()
+		c.n.noticeEnds()
 		c.mu.Lock()
 		dirty := c.dirty
 		c.dirty = false
@@ -219,19 +275,19 @@ func (c *cluster) absorb() {
 	all := c.news
 	c.news = nil
 	c.newsMu.Unlock()
-	if len(all) == 0 {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, x := range all {
-		c.take(x)
+	for name, x := range all {
+		c.take(name, x)
 	}
-	c.tell()
+	c.conflicts()
+	if len(all) > 0 {
+		c.tell()
+	}
 }
 
-func (c *cluster) take(x news) {
-	m := c.members[x.name]
+func (c *cluster) take(name string, x news) {
+	m := c.members[name]
 	if x.gone {
 		if m != nil && !m.gone {
 			m.gone, m.since = true, time.Now()
@@ -244,29 +300,33 @@ func (c *cluster) take(x news) {
 		return
 	}
 	if m == nil || m.gone {
-		m = &member{name: x.name, since: time.Now()}
-		c.members[x.name] = m
+		m = &member{name: name, since: time.Now()}
+		c.members[name] = m
 		c.n.log.Info("node found", "other", d.GetNode(), "grpc", d.GetAddress())
 	}
 	m.node, m.address, m.gossip, m.zone = d.GetNode(), d.GetAddress(), x.address, d.GetZone()
 	m.incarnation, m.version, m.draining = d.GetIncarnation(), d.GetCatalogVersion(), d.GetDraining()
-	c.conflicts(m)
 }
 
-// conflicts looks for a living node that has the same logical name. An older start
-// of the same node is no conflict once gossip knows that it is gone; until then it
-// looks like one, so it is said when it lasts.
-func (c *cluster) conflicts(m *member) {
-	m.conflict = m.node == c.n.config.Name && m.incarnation != c.n.incarnation
-	for _, o := range c.members {
-		if o != m && !o.gone && o.node == m.node {
-			m.conflict, o.conflict = true, true
+// conflicts looks for living nodes that have the same logical name. The lock is held.
+func (c *cluster) conflicts() {
+	living := map[string]int{c.n.config.Name: 1}
+	for _, m := range c.members {
+		if !m.gone {
+			living[m.node]++
 		}
 	}
-	if m.conflict && !m.conflictKnown {
-		m.conflictKnown = true
-		c.n.log.Warn("two nodes have one name", "name", m.node, "at", m.address, "code", "SL0204",
-			"hint", "names are unique in a cluster: if one of them was just restarted, this passes by itself")
+	for _, m := range c.members {
+		switch {
+		case m.gone || living[m.node] == 1:
+			m.conflict = time.Time{}
+		case m.conflict.IsZero():
+			m.conflict = time.Now()
+		case !m.conflictKnown && time.Since(m.conflict) > conflictAfter:
+			m.conflictKnown = true
+			c.n.log.Warn("two nodes have one name", "name", m.node, "at", m.address, "code", "SL0204",
+				"hint", "names are unique in a cluster: stop one of them")
+		}
 	}
 }
 
@@ -314,11 +374,34 @@ func (c *cluster) prune() {
 	for name, m := range c.members {
 		if !m.gone {
 			wanted[m.address] = true
-		} else if time.Since(m.since) > forgetAfter {
+		} else if time.Since(m.since) > forgetAfter || c.back(m) {
 			delete(c.members, name)
+			if !c.named(m.node) {
+				c.catalogs.Forget(m.node)
+			}
 		}
 	}
 	c.n.peers.retain(wanted)
+}
+
+// back reports whether a later start of the node of m is there. The lock is held.
+func (c *cluster) back(m *member) bool {
+	for _, o := range c.members {
+		if o.node == m.node && !o.gone && o.incarnation > m.incarnation {
+			return true
+		}
+	}
+	return m.node == c.n.config.Name && m.incarnation < c.n.incarnation
+}
+
+// named reports whether any member has that logical name. The lock is held.
+func (c *cluster) named(node string) bool {
+	for _, m := range c.members {
+		if m.node == node {
+			return true
+		}
+	}
+	return false
 }
 
 // tell lets those look again who wait for the view to change. It is called with
@@ -390,7 +473,19 @@ func (c *cluster) poke() {
 // both are done here, once.
 func (c *cluster) stop() {
 	c.once.Do(func() {
-		if err := c.list.Leave(c.goodbye()); err != nil {
+		if c.reconciles {
+			<-c.done
+		}
+		patience := c.goodbye()
+		c.mu.Lock()
+		dirty := c.dirty
+		c.mu.Unlock()
+		if dirty {
+			// That it leaves on purpose is in the digest. The goodbye replaces a digest
+			// that has not gone out.
+			_ = c.list.UpdateNode(patience)
+		}
+		if err := c.list.Leave(patience); err != nil {
 			c.n.log.Debug("nobody heard the goodbye", "why", err)
 		}
 		if err := c.list.Shutdown(); err != nil {
@@ -435,11 +530,14 @@ func (e *events) queue(m *memberlist.Node, gone bool) {
 		return
 	}
 	x := news{
-		name: m.Name, meta: append([]byte(nil), m.Meta...), gone: gone,
+		meta: append([]byte(nil), m.Meta...), gone: gone,
 		address: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))),
 	}
 	e.c.newsMu.Lock()
-	e.c.news = append(e.c.news, x)
+	if e.c.news == nil {
+		e.c.news = map[string]news{}
+	}
+	e.c.news[m.Name] = x
 	e.c.newsMu.Unlock()
 	e.c.poke()
 }

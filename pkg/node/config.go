@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Config is what a node is made of. The zero value of every field but Name is
@@ -29,8 +32,8 @@ type Config struct {
 	// Advertise is where others reach the gRPC server; default: the address it
 	// listens on, or that of the gossip where it listens on all.
 	Advertise string
-	// Gossip is the address that gossip binds to, IP:port: default the host of Listen
-	// where that is an IP, with a free port.
+	// Gossip is the address that gossip binds to, IP:port; default: the IP that the
+	// gRPC server listens on, with a free port.
 	Gossip string
 	// GossipAdvertise is where others reach the gossip; default: where it is bound.
 	GossipAdvertise string
@@ -43,6 +46,9 @@ type Config struct {
 	// MaxUnacked is how many events the node keeps for a subscriber that has not
 	// acknowledged them; default 100,000. When it is reached, that subscription pauses.
 	MaxUnacked int64
+	// MaxUnackedBytes is the same in encoded bytes; default 64 MiB. One frame is sent
+	// whatever its size, when nothing else is un-acknowledged.
+	MaxUnackedBytes int64
 	// Logger takes the node's log; default slog.Default().
 	Logger *slog.Logger
 	// Version is what the node says its program's version is.
@@ -56,11 +62,25 @@ const (
 	// frameRoom is how much a node puts into one frame, where the peer takes that.
 	frameRoom = 1 << 20
 
+	// frameEvents is how many events at most.
+	frameEvents = 1 << 14
+	// smallestFrame is the least that a subscriber may take: what does not fit is
+	// discarded, which is not to happen by a slip.
+	smallestFrame = 16 << 10
+	// maxCatalog is the longest answer that a node takes from another one about its
+	// outlets, stages or subscriptions.
+	maxCatalog = 64 << 20
+	// maxMessage is how many bytes of an error's text cross the wire.
+	maxMessage = 1 << 10
+
 	openTimeout    = 10 * time.Second // for the first frame of a stream
 	catalogTimeout = 2 * time.Second
 	joinTimeout    = 2 * time.Second // that Start gives the first join
 	rejoinEvery    = 10 * time.Second
 	leaveTimeout   = 2 * time.Second
+	// farewell is how long a subscription that nobody waits for any more goes on
+	// trying to tell its producer.
+	farewell = 5 * time.Second
 )
 
 // Errors of a configuration, and of starting with it.
@@ -74,13 +94,24 @@ var (
 )
 
 func (c *Config) check() error {
+	for _, f := range []struct {
+		name, value string
+		most        int
+	}{{"Name", c.Name, 128}, {"Zone", c.Zone, 64}, {"Cluster", c.Cluster, 128}, {"Advertise", c.Advertise, 253 + len(":65535")}} {
+		switch {
+		case len(f.value) > f.most:
+			return fmt.Errorf("%w: %s has %d bytes: it takes at most %d, since gossip carries it in one packet", ErrConfig, f.name, len(f.value), f.most)
+		case !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, func(r rune) bool { return !unicode.IsPrint(r) }):
+			return fmt.Errorf("%w: %s %q has characters that cannot be printed", ErrConfig, f.name, f.value)
+		}
+	}
 	switch {
 	case c.Name == "":
 		return fmt.Errorf("%w: Name is empty: give every node of a cluster a name of its own", ErrConfig)
-	case len(c.Name) > 128, len(c.Zone) > 64, len(c.Cluster) > 128:
-		return fmt.Errorf("%w: Name and Cluster take at most 128 bytes, Zone 64", ErrConfig)
 	case len(c.Join) > 0 && c.Cluster == "":
 		return fmt.Errorf("%w: Cluster is empty and Join is not: without a name, clusters that meet by chance merge", ErrConfig)
+	case c.MaxUnacked < 0 || c.MaxUnackedBytes < 0:
+		return fmt.Errorf("%w: MaxUnacked is %d, MaxUnackedBytes %d: 0 stands for the default, and less makes no sense", ErrConfig, c.MaxUnacked, c.MaxUnackedBytes)
 	}
 	return nil
 }
@@ -93,6 +124,9 @@ func (c *Config) withDefaults() Config {
 	if d.MaxUnacked == 0 {
 		d.MaxUnacked = 100_000
 	}
+	if d.MaxUnackedBytes == 0 {
+		d.MaxUnackedBytes = 64 << 20
+	}
 	if d.Logger == nil {
 		d.Logger = slog.Default()
 	}
@@ -103,22 +137,14 @@ func (c *Config) withDefaults() Config {
 	return d
 }
 
-// gossipBind is the IP and port that gossip binds to. It takes IPs only: memberlist
-// understands a host name as all interfaces.
-func (c *Config) gossipBind() (netip.AddrPort, error) {
+// gossipBind is the IP and port that gossip binds to, where the gRPC server listens
+// on listens. It takes IPs only: memberlist understands a host name as all interfaces.
+func (c *Config) gossipBind(listens netip.Addr) (netip.AddrPort, error) {
 	if c.Gossip == "" {
-		host, _, err := net.SplitHostPort(c.Listen)
-		if err != nil {
-			return netip.AddrPort{}, fmt.Errorf("%w: Listen %q: %w", ErrConfig, c.Listen, err)
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && host == "" {
+			listens = netip.IPv4Unspecified() // all of them, in the family that has a default
 		}
-		ip, err := netip.ParseAddr(host)
-		if host == "" {
-			ip, err = netip.IPv4Unspecified(), nil
-		}
-		if err != nil {
-			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		}
-		return netip.AddrPortFrom(ip, 0), nil
+		return netip.AddrPortFrom(listens.Unmap(), 0), nil
 	}
 	host, port, err := net.SplitHostPort(c.Gossip)
 	if err != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
@@ -51,6 +52,16 @@ func discardReason(err error) string {
 		return DiscardTooLarge
 	}
 	return DiscardEncode
+}
+
+// clip makes the text of an error fit for the wire, which takes UTF-8 only, and keeps
+// it short: it may hold a stack or anything that a user's code has put there.
+func clip(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
 func asEnded(err error, to **stage.EndedError) bool { return errors.As(err, to) }

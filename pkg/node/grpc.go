@@ -26,25 +26,27 @@ const (
 	pingAllowed = 10 * time.Second
 )
 
-func serverKeepalive() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingAllowed, PermitWithoutStream: true}),
-	}
+// keepaliveTimes are those of a node.
+type keepaliveTimes struct{ every, timeout, allowed time.Duration }
+
+func (k keepaliveTimes) server() (keepalive.ServerParameters, keepalive.EnforcementPolicy) {
+	return keepalive.ServerParameters{Time: k.every, Timeout: k.timeout},
+		keepalive.EnforcementPolicy{MinTime: k.allowed, PermitWithoutStream: true}
 }
 
-func clientKeepalive() grpc.DialOption {
-	return grpc.WithKeepaliveParams(keepalive.ClientParameters{
-		Time: pingEvery, Timeout: pingTimeout, PermitWithoutStream: true,
-	})
+func (k keepaliveTimes) client() keepalive.ClientParameters {
+	return keepalive.ClientParameters{Time: k.every, Timeout: k.timeout, PermitWithoutStream: true}
 }
 
 func (n *Node) newServer() *grpc.Server {
-	options := append(serverKeepalive(),
+	pings, policy := n.keepalive.server()
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(pings),
+		grpc.KeepaliveEnforcementPolicy(policy),
 		grpc.MaxRecvMsgSize(maxFrame),
 		grpc.ChainStreamInterceptor(n.recoverStream),
 		grpc.ChainUnaryInterceptor(n.recoverUnary),
-	)
+	}
 	s := grpc.NewServer(options...)
 	sluicev1.RegisterSubscriptionServiceServer(s, &subscriptions{n: n})
 	sluicev1.RegisterCatalogServiceServer(s, &catalogs{n: n})
@@ -90,12 +92,12 @@ func (p *peers) dial(address string) (*grpc.ClientConn, error) {
 	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
 	c, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		clientKeepalive(),
+		grpc.WithKeepaliveParams(p.n.keepalive.client()),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 	)

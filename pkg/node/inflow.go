@@ -30,6 +30,8 @@ type inflow[T any] struct {
 	about   *sluicev1.Open
 	session uint64
 	wake    chan struct{} // there may be something to write, or a reason to look again
+	before  *inflow[T]    // of the same stage to the same outlet, that comes to its end
+	done    chan struct{} // closed when it is over
 
 	mu       sync.Mutex
 	core     *wire.Consumer
@@ -37,26 +39,29 @@ type inflow[T any] struct {
 	state    string
 	why      error // what it waits for
 	since    time.Time
-	given    bool // Ended was called: the stage has heard the last of it
-	unwanted bool // cancelled before it was ever opened
+	given    bool      // Ended was called: the stage has heard the last of it
+	unwanted time.Time // when the stage cancelled, or zero
 }
 
-func newInflow[T any](n *Node, port wire.Port[T], terms stage.Terms, to stage.Receiver[T], about *sluicev1.Open, core *wire.Consumer, session uint64) *inflow[T] {
+func newInflow[T any](n *Node, port wire.Port[T], terms stage.Terms, to stage.Receiver[T], about *sluicev1.Open, session uint64) *inflow[T] {
 	return &inflow[T]{
-		n: n, port: port, terms: terms, to: to, about: about, core: core, session: session,
-		wake: make(chan struct{}, 1), state: "waiting", since: time.Now(),
-		why: &wire.Error{Rule: wire.RuleUnknownOutlet, Outlet: port.Name(), What: "no node offers it"},
+		n: n, port: port, terms: terms, to: to, about: about, session: session,
+		core: wire.NewConsumer(n.incarnation, session, 0),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		state: "waiting", since: time.Now(), why: unoffered(port.Name()),
 	}
+}
+
+func unoffered(outlet string) error {
+	return &wire.Error{Rule: wire.RuleUnknownOutlet, Outlet: outlet, What: "no node offers it"}
 }
 
 // Ask implements stage.Upstream.
 func (i *inflow[T]) Ask(n, acked int64) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.given {
-		return nil
-	}
-	i.processed(acked, false)
+	// After the end it asks for nothing, and still acknowledges.
+	i.processed(acked, i.given)
 	i.poke()
 	return i.core.Ask(n)
 }
@@ -87,9 +92,25 @@ func (i *inflow[T]) Cancel(c stage.Cancel[T]) {
 	if c.Drain {
 		kind = sluicev1.CancelKind_CANCEL_KIND_DRAIN
 	}
-	_ = i.core.Cancel(kind, c.Reason)
-	i.unwanted = i.unwanted || i.core.Attempt() == 0
+	_ = i.core.Cancel(kind, clip(c.Reason))
+	if i.unwanted.IsZero() {
+		i.unwanted = time.Now()
+	}
 	i.poke()
+}
+
+// cancelled is when the stage cancelled, or zero.
+func (i *inflow[T]) cancelled() time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.unwanted
+}
+
+// leaving reports whether the stage has no more use for the subscription.
+func (i *inflow[T]) leaving() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.given || !i.unwanted.IsZero()
 }
 
 // Revoke implements stage.Upstream.
@@ -135,128 +156,165 @@ func (i *inflow[T]) give(e stage.Ending) {
 
 // run carries the subscription to its end.
 func (i *inflow[T]) run() {
+	defer close(i.done)
 	defer i.n.forget(i)
 	ctx, cancel := context.WithCancel(i.n.ctx)
 	defer cancel()
-	if !i.first(ctx) {
-		return
+	if i.before != nil {
+		// Were the new session opened first, the producer would give back what the old
+		// one has just processed.
+		i.set("waiting", fmt.Errorf("an earlier subscription of the stage to %q comes to its end", i.port.Name()))
+		pause(ctx, farewell, i.before.done)
+		i.before = nil
 	}
-	// From here on the session exists, at one node: nobody else can go on with it.
-	retry := newBackoff()
-	for {
-		deadline := time.Now().Add(i.terms.ResumeWindow)
-		for {
-			i.set("reconnecting", i.reason())
-			if !pause(ctx, min(retry.NextBackOff(), time.Until(deadline)), nil) || !time.Now().Before(deadline) {
-				i.expire()
-				return
-			}
-			opened, outcome, err := i.stream(ctx)
-			if outcome != wire.Going {
-				i.conclude(outcome, err)
-				return
-			}
-			if opened {
-				retry.Reset()
-				break
-			}
-		}
+	if i.first(ctx) {
+		i.last(ctx)
 	}
-}
-
-// reason is what a subscription without a stream waits for.
-func (i *inflow[T]) reason() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return fmt.Errorf("the connection to node %q broke", i.at.node)
 }
 
 // first waits for a publisher and opens the session. It reports false when the
 // subscription is over already.
 func (i *inflow[T]) first(ctx context.Context) bool {
 	retry := newBackoff()
+	unsure := false // whether a producer holds the session
 	for try := 0; ; try++ {
-		i.mu.Lock()
-		unwanted := i.unwanted
-		i.mu.Unlock()
-		if unwanted {
+		if !i.cancelled().IsZero() {
+			if unsure {
+				_, _, _ = i.stream(ctx, time.Now().Add(farewell)) // once more, to say so
+			}
 			i.give(stage.Ending{Reason: stage.Cancelled})
 			return false
 		}
+		wait := time.Hour
 		found, changed := i.n.cluster.find(i.port.Name(), i.terms.Node+"/"+i.terms.Stage)
 		if len(found) == 0 {
-			i.set("waiting", &wire.Error{Rule: wire.RuleUnknownOutlet, Outlet: i.port.Name(), What: "no node offers it"})
-			if !pause(ctx, time.Hour, changed, i.wake) {
-				i.give(stage.Ending{Reason: stage.Cancelled, Err: errStopped})
+			i.set("waiting", unoffered(i.port.Name()))
+		} else {
+			i.mu.Lock()
+			i.at = found[try%len(found)]
+			i.mu.Unlock()
+			opened, outcome, err := i.stream(ctx, time.Time{})
+			if opened && outcome == wire.Going {
+				return true
+			}
+			if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) {
+				i.conclude(outcome, err)
 				return false
 			}
-			continue
+			// Gossip was ahead of the node, or behind it; the node is the one to believe.
+			_, said := wire.FromStatus(err)
+			unsure = !said
+			i.set("waiting", i.named(err))
+			wait = retry.NextBackOff()
 		}
-		i.mu.Lock()
-		i.at = found[try%len(found)]
-		i.mu.Unlock()
-		opened, outcome, err := i.stream(ctx)
-		if opened && outcome == wire.Going {
-			return true
-		}
-		if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) {
-			i.conclude(outcome, err)
-			return false
-		}
-		// Gossip was ahead of the node, or behind it; the node is the one to believe.
-		i.set("waiting", err)
-		if !pause(ctx, retry.NextBackOff(), changed, i.wake) {
+		if !pause(ctx, wait, changed, i.wake) {
 			i.give(stage.Ending{Reason: stage.Cancelled, Err: errStopped})
 			return false
 		}
 	}
 }
 
-// stream opens one stream and carries the session on it until it ends. opened says
-// that the producer has answered with Opened.
-func (i *inflow[T]) stream(ctx context.Context) (opened bool, outcome wire.Outcome, err error) {
+// last keeps the session going until its end. It exists at one node: nobody else can
+// go on with it.
+func (i *inflow[T]) last(ctx context.Context) {
+	retry := newBackoff()
+	for {
+		broke := time.Now()
+		for opened := false; !opened; {
+			i.set("reconnecting", fmt.Errorf("the connection to node %q broke", i.where().node))
+			wait := min(retry.NextBackOff(), time.Until(i.deadline(broke)))
+			if !pause(ctx, wait) || !time.Now().Before(i.deadline(broke)) {
+				i.expire()
+				return
+			}
+			var outcome wire.Outcome
+			var err error
+			opened, outcome, err = i.stream(ctx, i.deadline(broke))
+			if outcome != wire.Going {
+				i.conclude(outcome, err)
+				return
+			}
+		}
+		retry.Reset()
+	}
+}
+
+// deadline is when a session gives up that has no stream since broke: when its window
+// is over. Nobody waits for a session that is cancelled, or whose node stops, so that
+// one gives up sooner; what the producer was not told, its own window says.
+func (i *inflow[T]) deadline(broke time.Time) time.Time {
+	d := broke.Add(i.terms.ResumeWindow)
+	for _, left := range []time.Time{i.cancelled(), i.n.leftAt()} {
+		if left.IsZero() {
+			continue
+		}
+		if left.Before(broke) {
+			left = broke
+		}
+		if soon := left.Add(farewell); soon.Before(d) {
+			d = soon
+		}
+	}
+	return d
+}
+
+func (i *inflow[T]) where() publisher {
 	i.mu.Lock()
-	at := i.at
-	i.mu.Unlock()
-	i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
+	defer i.mu.Unlock()
+	return i.at
+}
+
+// stream opens one stream and carries the session on it until it ends. opened says
+// that the producer has answered with Opened, which it must until limit, if that is
+// not zero.
+func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, outcome wire.Outcome, err error) {
+	at := i.where()
+	if limit.IsZero() {
+		i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
+	}
 	conn, err := i.n.peers.dial(at.address)
 	if err != nil {
 		return false, wire.Going, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// An answer that does not come is a stream that does not work.
+	patience := openTimeout
+	if !limit.IsZero() {
+		patience = min(patience, time.Until(limit))
+	}
+	unanswered := time.AfterFunc(patience, cancel)
+	defer unanswered.Stop()
 	call, err := sluicev1.NewSubscriptionServiceClient(conn).Subscribe(ctx)
 	if err != nil {
-		cancel()
 		return false, wire.Going, err
 	}
-	var writer sync.WaitGroup
-	defer writer.Wait()
-	defer cancel()
 	i.mu.Lock()
 	open := wire.OpenFrame(i.about, i.core.Open())
 	i.mu.Unlock()
-	if err := call.Send(open); err == nil {
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer cancel()
+	if err := call.Send(open); err == nil { // Recv says why
 		writer.Go(func() { i.write(ctx, call) })
 	}
-	// An answer that does not come is a stream that does not work.
-	unanswered := time.AfterFunc(openTimeout, cancel)
-	defer unanswered.Stop()
 	r := reader[T]{i: i}
 	for {
 		f, err := call.Recv()
 		if err != nil {
+			r.flush()
 			return opened, i.closed(err), err
-		}
-		if err := wire.CheckProducerFrame(f); err != nil {
-			return opened, wire.Refused, i.breach(err)
 		}
 		if f.GetOpened() != nil {
 			unanswered.Stop()
-			opened = true
 		}
-		if err := r.frame(f); err != nil {
-			return opened, wire.Refused, i.breach(err)
+		if err = wire.CheckProducerFrame(f); err == nil {
+			err = r.frame(f)
 		}
+		if err != nil {
+			return opened, wire.Refused, i.breach(err, call, cancel)
+		}
+		opened = opened || f.GetOpened() != nil
 	}
 }
 
@@ -274,15 +332,42 @@ func (i *inflow[T]) closed(err error) wire.Outcome {
 	return wire.Going
 }
 
-// breach is a rule that the producer has broken. The session ends; the end of the
-// stream tells the producer, and its window gives back what is not acknowledged.
-func (i *inflow[T]) breach(err error) error {
-	var e *wire.Error
-	if errors.As(err, &e) {
-		e.Outlet, e.Node = i.port.Name(), i.at.node
+// breach is a rule that the producer has broken. The stage hears of it at once. The
+// producer is told that the subscription has failed, so that it gives back what is not
+// acknowledged, and is given a little time to say that it has understood.
+func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_SubscribeClient, cut func()) error {
+	err = i.named(err)
+	i.n.log.Warn("a producer broke a rule", "outlet", i.port.Name(), "at", i.where().node, "why", err)
+	i.give(stage.Ending{Reason: stage.Refused, Err: err, Drop: true})
+	i.mu.Lock()
+	_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, clip(err.Error()))
+	i.poke()
+	i.mu.Unlock()
+	defer time.AfterFunc(time.Second, cut).Stop()
+	for {
+		f, gone := call.Recv()
+		if gone != nil {
+			i.closed(gone)
+			return err
+		}
+		if end := f.GetEnd(); end != nil {
+			i.mu.Lock()
+			_ = i.core.End(end.GetLast(), end.GetReason(), "")
+			i.poke()
+			i.mu.Unlock()
+		}
 	}
-	i.n.log.Warn("a producer broke a rule", "outlet", i.port.Name(), "at", i.at.node, "why", err)
-	return err
+}
+
+// named says in err which outlet of which node it is about.
+func (i *inflow[T]) named(err error) error {
+	e, ok := wire.FromStatus(err)
+	if !ok {
+		return fmt.Errorf("node %q: %w", i.where().node, err)
+	}
+	named := *e
+	named.Outlet, named.Node = i.port.Name(), i.where().node
+	return &named
 }
 
 // conclude tells the stage what the end of the session means.
@@ -291,14 +376,10 @@ func (i *inflow[T]) conclude(outcome wire.Outcome, err error) {
 	case wire.Completed:
 		i.give(stage.Ending{Reason: stage.Cancelled})
 	case wire.Refused:
-		if e, ok := wire.FromStatus(err); ok {
-			e.Outlet, e.Node = i.port.Name(), i.at.node
-			err = e
-		}
-		i.give(stage.Ending{Reason: stage.Refused, Err: err})
+		i.give(stage.Ending{Reason: stage.Refused, Err: i.named(err), Drop: true})
 	default:
 		i.give(stage.Ending{Reason: stage.Lost, Drop: outcome == wire.LostDrop,
-			Err: fmt.Errorf("node %q has lost the session: %w", i.at.node, err)})
+			Err: fmt.Errorf("the session is lost: %w", i.named(err))})
 	}
 }
 
@@ -307,7 +388,8 @@ func (i *inflow[T]) expire() {
 	i.mu.Lock()
 	outcome, at := i.core.Expire(), i.at
 	i.mu.Unlock()
-	if outcome == wire.Completed {
+	// What a drain has not brought by now, the producer gives to others.
+	if outcome == wire.Completed || !i.cancelled().IsZero() {
 		i.give(stage.Ending{Reason: stage.Cancelled})
 		return
 	}
@@ -381,33 +463,34 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 
 func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	i := r.i
-	n := len(r.events)
-	events, err := decode(i.port.Codec(), b.GetEvents(), r.events)
-	if err != nil {
-		return err
-	}
-	r.events = events
 	i.mu.Lock()
 	take, err := i.core.Batch(b.GetFirst(), int64(len(b.GetEvents())))
-	given := i.given
+	take = take && !i.given
 	i.mu.Unlock()
-	if err != nil {
+	if err != nil || !take {
 		return err
 	}
-	if !take || given {
-		r.events = r.events[:n]
-		return nil
+	if r.events, err = decode(i.port.Codec(), b.GetEvents(), r.events); err != nil {
+		return err
 	}
 	if a := b.GetAttempts(); len(a) > 0 {
 		r.again, r.attempts = true, int(a[0])
 	}
-	if b.GetMore() {
-		return nil
+	if !b.GetMore() {
+		r.flush()
 	}
-	i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts})
+	return nil
+}
+
+// flush hands over what has arrived. A delivery whose stream broke is handed over as
+// far as it came: it counts as received, and the rest follows on the next stream.
+func (r *reader[T]) flush() {
+	if len(r.events) == 0 {
+		return
+	}
+	r.i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts})
 	clear(r.events)
 	r.events, r.again, r.attempts = r.events[:0], false, 0
-	return nil
 }
 
 // row is what an operator sees.
@@ -450,7 +533,7 @@ func (i *inflow[T]) peer() string {
 // newBackoff is how long a subscription waits before it tries again, with jitter.
 func newBackoff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = 100*time.Millisecond, 3*time.Second
+	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, 2*time.Second
 	return b
 }
 

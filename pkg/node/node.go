@@ -28,13 +28,16 @@ type Node struct {
 	incarnation uint64
 	started     time.Time
 
-	server   *grpc.Server
-	listener net.Listener
-	address  string // that others dial
-	peers    peers
-	cluster  *cluster
-	stages   []stage.Inspector
-	up       chan struct{} // closed when Start has succeeded
+	server    *grpc.Server
+	listener  net.Listener
+	address   string // that others dial
+	peers     peers
+	keepalive keepaliveTimes
+	cluster   *cluster
+	stages    []stage.Inspector
+	up        chan struct{} // closed when Start has succeeded
+	gone      chan struct{} // closed when everything has stopped
+	slack     time.Duration // by which a producer's window outlasts that of the consumer, at least
 
 	// ctx is the life of everything that the node carries; it ends when the drain is
 	// over or cut.
@@ -48,6 +51,8 @@ type Node struct {
 
 	mu        sync.Mutex
 	state     nodeState
+	left      time.Time // when it began to stop
+	ended     int       // how many outlets had ended when somebody looked
 	published map[string]publication
 	outlets   map[string]any // the remote outlets, one a name
 	inbound   map[inbound]struct{}
@@ -73,6 +78,9 @@ func New(c Config) *Node {
 		outlets:   map[string]any{},
 		inbound:   map[inbound]struct{}{},
 		up:        make(chan struct{}),
+		gone:      make(chan struct{}),
+		slack:     pingEvery + pingTimeout + 5*time.Second,
+		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
 	}
 	n.log = n.config.Logger
 	n.started = time.Now()
@@ -118,13 +126,13 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 			n.shut()
 		}
 	}()
-	bind, err := n.config.gossipBind()
-	if err != nil {
-		return err
-	}
 	n.listener, err = net.Listen("tcp", n.config.Listen)
 	if err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
+	}
+	bind, err := n.config.gossipBind(n.listener.Addr().(*net.TCPAddr).AddrPort().Addr())
+	if err != nil {
+		return err
 	}
 	n.cluster, err = newCluster(ctx, n, bind)
 	if err != nil {
@@ -186,8 +194,16 @@ func (n *Node) reachable() (string, error) {
 // Stop finishes what the node carries, says goodbye to the cluster and stops. It is
 // called when the stages have ended: what is left is to hear from the other ends
 // that everything has arrived. When ctx ends, it cuts what is left, and says so.
+// Called again, it waits for the first call, as long as its own ctx allows.
 func (n *Node) Stop(ctx context.Context) error {
-	if !n.draining.CompareAndSwap(false, true) {
+	if first, running := n.leave(); !first {
+		select {
+		case <-n.gone:
+		case <-ctx.Done():
+		}
+		return nil
+	} else if !running {
+		n.shut()
 		return nil
 	}
 	n.cluster.announce()
@@ -211,12 +227,31 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
+// leave books that the node stops: it takes no new subscriptions, of its own or of
+// others. It reports whether this is the first call, and whether the node has run.
+func (n *Node) leave() (first, ran bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.left.IsZero() {
+		return false, false
+	}
+	n.left = time.Now()
+	ran = n.state == running
+	n.state = stopped
+	n.draining.Store(true)
+	return true, ran
+}
+
+// leftAt is when the node began to stop, or zero.
+func (n *Node) leftAt() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.left
+}
+
 // shut stops everything at once.
 func (n *Node) shut() {
-	n.mu.Lock()
-	n.state = stopped
-	n.mu.Unlock()
-	n.draining.Store(true)
+	n.leave()
 	n.cut(errStopped)
 	if n.cluster != nil {
 		n.cluster.stop()
@@ -226,9 +261,13 @@ func (n *Node) shut() {
 	} else if n.listener != nil {
 		_ = n.listener.Close()
 	}
+	for _, p := range n.publications() {
+		p.close()
+	}
 	n.inflows.Wait()
 	n.background.Wait()
 	n.peers.close()
+	close(n.gone)
 }
 
 var errStopped = errors.New("the node is stopped")
@@ -275,12 +314,25 @@ func (n *Node) catalog() registry.Catalog {
 	return c
 }
 
-// changed says that the catalog is another one now.
-func (n *Node) changed() {
+// noticeEnds makes it news when an outlet of the node has ended: it stays in the
+// catalog, as ended.
+func (n *Node) noticeEnds() {
+	ended := 0
+	for _, p := range n.publications() {
+		select {
+		case <-p.done():
+			ended++
+		default:
+		}
+	}
 	n.mu.Lock()
-	n.version++
+	changed := ended != n.ended
+	if changed {
+		n.ended = ended
+		n.version++
+	}
 	n.mu.Unlock()
-	if n.cluster != nil {
+	if changed {
 		n.cluster.announce()
 	}
 }

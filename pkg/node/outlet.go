@@ -71,11 +71,23 @@ func (r *remote[T]) Attach(terms stage.Terms, to stage.Receiver[T]) (stage.Upstr
 		p := int32(terms.Partition)
 		about.Subscriber.Partition = &p
 	}
-	i := newInflow(n, r.port, terms, to, about, wire.NewConsumer(n.incarnation, session, 0), session)
+	i := newInflow(n, r.port, terms, to, about, session)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state != running {
-		return nil, fmt.Errorf("outlet %q: node %q is not running: give it to stage.Run with the stages", r.port.Name(), n.config.Name)
+		return nil, fmt.Errorf("outlet %q: node %q does not run: give it to stage.Run with the stages", r.port.Name(), n.config.Name)
+	}
+	for known := range n.inbound {
+		o, ok := known.(*inflow[T])
+		if !ok || o.port.Name() != r.port.Name() || o.terms.Stage != terms.Stage || o.terms.Partition != terms.Partition {
+			continue
+		}
+		if !o.leaving() {
+			return nil, fmt.Errorf("%w to %q: another stage of node %q has the name %q too", stage.ErrAlreadySubscribed, r.port.Name(), n.config.Name, terms.Stage)
+		}
+		if i.before == nil || i.before.session < o.session {
+			i.before = o
+		}
 	}
 	n.inbound[i] = struct{}{}
 	n.inflows.Go(i.run)

@@ -42,6 +42,8 @@ type publication interface {
 	rows() []*sluicev1.SubscriptionInfo
 	// wait returns when no session is left, or ctx ends.
 	wait(ctx context.Context)
+	// close ends the sessions that are left: what they hold goes back to the stage.
+	close()
 	// tap calls show with each event that the outlet emits, until stop is called. show
 	// must return at once.
 	tap(show func(encode func() []byte)) (stop func(), err error)
@@ -56,7 +58,7 @@ type published[T any] struct {
 
 	mu   sync.Mutex
 	book map[subscriber]*entry[T]
-	left chan struct{} // closed when the next session is over
+	left chan struct{} // closed when a session is over
 }
 
 // subscriber is who subscribes, the same over every restart of its node.
@@ -111,6 +113,19 @@ func (p *published[T]) open(o *sluicev1.Open, opening wire.Opening, s *stream) (
 	if err := p.check(o); err != nil {
 		return nil, err
 	}
+	held, then, err := p.admit(o, opening, s)
+	// The stage, and whom it reports to, are not to hold up other subscribers.
+	if then != nil {
+		then()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// admit decides about an Open. then is what follows, to be done without the lock.
+func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) (held *served[T], then func(), err error) {
 	who := subscriberOf(o)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,47 +135,90 @@ func (p *published[T]) open(o *sluicev1.Open, opening wire.Opening, s *stream) (
 		e = &entry[T]{}
 	}
 	verdict := wire.Judge(e.last, e.held != nil, opening.Triple, opening.Known)
-	if verdict == wire.Stale {
-		return nil, &wire.Error{Rule: wire.RuleStaleOpen, What: fmt.Sprintf("stage %q of node %q has opened this subscription anew since", who.stage, who.node)}
-	}
-	if verdict == wire.Fresh && p.n.draining.Load() {
-		return nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
+	switch {
+	case verdict == wire.Stale:
+		return nil, nil, &wire.Error{Rule: wire.RuleStaleOpen, What: fmt.Sprintf("stage %q of node %q has opened this subscription anew since", who.stage, who.node),
+			Hint: "stages of one node have names of their own, and nodes of one cluster"}
+	case verdict == wire.Fresh && p.n.draining.Load():
+		return nil, nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
 	}
 	p.book[who] = e
 	e.last = opening.Triple
 	e.forget = time.Time{}
 	switch verdict {
 	case wire.TakeOver:
-		if err := e.held.resume(opening, s); err != nil {
-			return nil, err
+		held := e.held
+		t, err := held.resume(opening, s)
+		if err == nil {
+			return held, func() { held.do(t) }, nil
 		}
-		return e.held, nil
+		// There is no going on with what the subscriber has in mind.
+		p.leave(e, producerWindow(o, p.n.slack))
+		return nil, func() { held.expire(err, err.Error()) }, err
 	case wire.Replace, wire.Unknown:
-		if e.held != nil {
-			e.held.expire("its subscriber has opened a new one")
-			e.held = nil
-			p.tell()
+		// Before the new one begins: a partition has room for one.
+		if held := e.held; held != nil {
+			p.leave(e, producerWindow(o, p.n.slack))
+			held.expire(errReplaced, "its subscriber has opened a new one")
 		}
 	}
+	e.forget = time.Now().Add(producerWindow(o, p.n.slack))
 	if verdict == wire.Unknown {
-		e.forget = time.Now().Add(producerWindow(o))
-		return nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
+		return nil, nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
 	}
-	held, err := newServed(p, who, o, opening, s)
+	held, t, err := newServed(p, who, o, opening, s)
+	if errors.Is(err, wire.RulePartitionTaken) && p.kept(who.partition) {
+		err = &wire.Error{Rule: wire.RuleBusy, What: fmt.Sprintf("partition %d is kept for a subscriber whose connection broke", who.partition)}
+	}
 	if err != nil {
-		e.forget = time.Now().Add(producerWindow(o))
-		return nil, err
+		return nil, nil, err
 	}
-	e.held = held
-	return held, nil
+	e.held, e.forget = held, time.Time{}
+	return held, func() { held.do(t) }, nil
 }
 
-// purge forgets the triples whose time is over.
-func (p *published[T]) purge() {
-	for who, e := range p.book {
-		if e.held == nil && !e.forget.IsZero() && time.Now().After(e.forget) {
-			delete(p.book, who)
+// leave takes the session out of an entry, which is then remembered for a while. The
+// lock is held.
+func (p *published[T]) leave(e *entry[T], window time.Duration) {
+	e.held = nil
+	e.forget = time.Now().Add(window)
+	p.tell()
+}
+
+// kept reports whether a partition is kept for a subscriber that has no stream now.
+// The lock is held.
+func (p *published[T]) kept(partition int) bool {
+	for _, e := range p.book {
+		if e.held != nil && e.held.who.partition == partition && e.held.detached() {
+			return true
 		}
+	}
+	return false
+}
+
+// maxRemembered is how many subscribers that are gone are remembered: a stranger may
+// have any number of names.
+const maxRemembered = 4096
+
+// purge forgets the triples whose time is over, and those next to it when they are
+// too many. The lock is held.
+func (p *published[T]) purge() {
+	now, gone := time.Now(), 0
+	var next subscriber
+	for who, e := range p.book {
+		switch {
+		case e.held != nil:
+			continue
+		case now.After(e.forget):
+			delete(p.book, who)
+			continue
+		case gone == 0 || e.forget.Before(p.book[next].forget):
+			next = who
+		}
+		gone++
+	}
+	if gone > maxRemembered {
+		delete(p.book, next)
 	}
 }
 
@@ -169,10 +227,16 @@ func (p *published[T]) over(s *served[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.book[s.who]; e != nil && e.held == s {
-		e.held = nil
-		e.forget = time.Now().Add(s.window)
+		p.leave(e, s.window)
 	}
 	p.tell()
+}
+
+func (p *published[T]) close() {
+	for _, s := range p.sessions() {
+		s.expire(errStopped, errStopped.Error())
+		p.over(s)
+	}
 }
 
 // tell lets those look again who wait for sessions to end. The lock is held.
@@ -228,6 +292,7 @@ func (p *published[T]) tap(show func(encode func() []byte)) (stop func(), err er
 		return nil, errNoTap
 	}
 	codec := p.port.Codec()
+	// Events may be kept, and encoded later: nobody changes them.
 	return t.Tap(func(events []T) {
 		for _, e := range events {
 			show(func() []byte { return encodeOne(codec, e) })
@@ -258,9 +323,9 @@ func termsOf(o *sluicev1.Open) stage.Terms {
 // producerWindow is how long a session is kept whose stream broke. It outlasts the
 // consumer's window by more than a break may take to be noticed, so that the
 // consumer is the first to give up. What a stranger asks for is bounded.
-func producerWindow(o *sluicev1.Open) time.Duration {
+func producerWindow(o *sluicev1.Open, slack time.Duration) time.Duration {
 	w := min(max(o.GetResumeWindow().AsDuration(), 0), maxWindow)
-	return max(w*3/2, w+pingEvery+pingTimeout+5*time.Second)
+	return max(w*3/2, w+slack)
 }
 
 // maxWindow is the longest resume window that is granted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -30,9 +31,13 @@ type session interface {
 	broken(s *stream)
 	// violated ends the session, because a frame on s broke a rule.
 	violated(s *stream, err error)
-	// next returns the next frame to send on s, or nil when there is none now.
-	next(s *stream) *sluicev1.ProducerFrame
+	// sender returns what returns the next frame to send on s, or nil when there is
+	// none now. It is called by one goroutine.
+	sender(s *stream) func() *sluicev1.ProducerFrame
 }
+
+// maxSubscriber is how long the names of a subscriber's node and stage may be.
+const maxSubscriber = 255
 
 // stream is one stream of a subscription, as its server sees it. One goroutine
 // receives and one sends.
@@ -74,38 +79,57 @@ var errReplaced = status.Error(codes.Aborted, "another stream has replaced this 
 func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_SubscribeServer) error {
 	first, err := receiveFirst(grpcStream)
 	if err != nil {
-		return s.refuse(err)
+		return s.refuse(nil, err)
 	}
 	open, opening, err := wire.ReadOpen(first)
+	if err == nil {
+		err = checkOpen(open)
+	}
 	if err != nil {
-		return s.refuse(err)
+		return s.refuse(open, err)
 	}
 	s.n.mu.Lock()
 	p := s.n.published[open.GetOutlet()]
 	s.n.mu.Unlock()
 	if p == nil {
-		return s.refuse(&wire.Error{Rule: wire.RuleUnknownOutlet, Node: s.n.config.Name,
+		return s.refuse(open, &wire.Error{Rule: wire.RuleUnknownOutlet,
 			What: fmt.Sprintf("no outlet %q is offered here", open.GetOutlet()), Hint: "sluicectl outlets lists what is offered"})
 	}
 	own := newStream(open)
 	held, err := p.open(open, opening, own)
 	if err != nil {
-		return s.refuse(err)
+		return s.refuse(open, err)
 	}
 	go s.receive(grpcStream, held, own)
-	return s.refuse(s.send(grpcStream, held, own))
+	return s.refuse(open, s.send(grpcStream, held, own))
+}
+
+// checkOpen bounds what a stranger may make the node remember, and lose.
+func checkOpen(o *sluicev1.Open) error {
+	switch who := o.GetSubscriber(); {
+	case len(who.GetNode()) > maxSubscriber || len(who.GetStage()) > maxSubscriber:
+		return &wire.Error{Rule: wire.RuleSubscriberInvalid,
+			What: fmt.Sprintf("the names of the subscriber have %d and %d bytes", len(who.GetNode()), len(who.GetStage())),
+			Hint: fmt.Sprintf("at most %d each", maxSubscriber)}
+	case o.GetMaxFrameBytes() < smallestFrame:
+		return &wire.Error{Rule: wire.RuleUnsupportedTerms,
+			What: fmt.Sprintf("the subscriber takes frames of %d bytes", o.GetMaxFrameBytes()),
+			Hint: fmt.Sprintf("take at least %d: events that do not fit are discarded", smallestFrame)}
+	}
+	return nil
 }
 
 // refuse puts the node's epoch into what refuses or breaks a subscription, and says
 // it to the log.
-func (s *subscriptions) refuse(err error) error {
+func (s *subscriptions) refuse(o *sluicev1.Open, err error) error {
 	var e *wire.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	said := *e
-	said.Epoch = s.n.incarnation
-	s.n.log.Info("subscription refused", "rule", string(e.Rule), "what", e.What, "outlet", e.Outlet)
+	said.Epoch, said.What = s.n.incarnation, clip(e.What)
+	s.n.log.Info("subscription refused", "outlet", o.GetOutlet(), "stage", o.GetSubscriber().GetStage(),
+		"of", o.GetSubscriber().GetNode(), "rule", string(e.Rule), "what", said.What)
 	return &said
 }
 
@@ -135,6 +159,14 @@ func receiveFirst(grpcStream sluicev1.SubscriptionService_SubscribeServer) (*slu
 
 // receive applies what the consumer sends, until the stream ends.
 func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) {
+	defer func() {
+		// Not a handler's goroutine: gRPC's own net is not spread under it.
+		if v := recover(); v != nil {
+			s.n.log.Error("a subscription panicked", "panic", v, "stack", string(debug.Stack()))
+			own.close(status.Error(codes.Internal, "the subscription panicked: see the log of the node"))
+			held.broken(own)
+		}
+	}()
 	for {
 		f, err := grpcStream.Recv()
 		switch {
@@ -162,13 +194,14 @@ func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_Subscrib
 
 // send sends what there is to send, until the stream is over, and returns how.
 func (s *subscriptions) send(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) error {
+	next := held.sender(own)
 	for {
 		select {
 		case <-own.over:
 			return own.cause
 		default:
 		}
-		if f := held.next(own); f != nil {
+		if f := next(); f != nil {
 			if err := grpcStream.Send(f); err != nil {
 				held.broken(own)
 				return err
@@ -179,8 +212,9 @@ func (s *subscriptions) send(grpcStream sluicev1.SubscriptionService_SubscribeSe
 		case <-own.wake:
 		case <-own.over:
 		case <-s.n.ctx.Done():
+			// Where the session has just come to its end, its consumer is told that.
+			own.close(status.Error(codes.Unavailable, "the node is stopped"))
 			held.broken(own)
-			return status.Error(codes.Unavailable, "the node is stopped")
 		}
 	}
 }

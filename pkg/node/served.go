@@ -1,8 +1,6 @@
 package node
 
 import (
-	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -25,24 +23,25 @@ import (
 // called while it is held. What follows for the stage is collected in a todo and done
 // after.
 type served[T any] struct {
-	p       *published[T]
-	who     subscriber
-	terms   stage.Terms
-	triple  wire.Triple // of the Open that began the session
-	window  time.Duration
-	up      stage.Upstream[T]
-	codec   wire.Codec[T]
-	scratch []T // of the sender
+	p      *published[T]
+	who    subscriber
+	terms  stage.Terms
+	triple wire.Triple // of the Open that began the session
+	window time.Duration
+	up     stage.Upstream[T]
+	codec  wire.Codec[T]
 
 	mu      sync.Mutex
 	core    *wire.Producer
 	kept    []item[T] // positions acked+1 to sent
+	bytes   int64     // encoded, of what is kept
 	queue   []item[T] // without a position yet
 	runs    []int     // how queue was delivered: the lengths of the deliveries
 	stream  *stream   // nil while detached
 	opened  bool      // Opened was sent on stream
 	ending  *stage.Ending
-	over    bool
+	over    bool // nothing more is sent or taken from the consumer
+	handed  bool // what was held is with the stage again: it delivers no more
 	expires *time.Timer
 	since   time.Time // of the state: attached or detached
 }
@@ -50,7 +49,8 @@ type served[T any] struct {
 // item is an event that is kept, and how often it was tried before.
 type item[T any] struct {
 	event       T
-	attempts    int
+	bytes       int32 // encoded, once it is
+	attempts    int32
 	redelivered bool
 }
 
@@ -61,27 +61,26 @@ type todo[T any] struct {
 	cancel *stage.Cancel[T]
 }
 
-func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening wire.Opening, s *stream) (*served[T], error) {
+// newServed begins a session. What is asked for is in the todo.
+func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening wire.Opening, s *stream) (*served[T], todo[T], error) {
 	core, step, err := wire.NewProducer(opening, p.n.config.MaxUnacked)
 	if err != nil {
-		return nil, err
+		return nil, todo[T]{}, err
 	}
 	v := &served[T]{
-		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o), codec: p.port.Codec(),
+		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.slack), codec: p.port.Codec(),
 		core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)
 	if ended := new(stage.EndedError); err != nil {
 		if !asEnded(err, &ended) {
-			return nil, refusal(err)
+			return nil, todo[T]{}, refusal(err)
 		}
 		// Who comes late to an outlet that has ended is told how it ended.
 		v.up = nobody[T]{}
 		v.Ended(ended.Ending)
-		return v, nil
 	}
-	v.do(todo[T]{ask: step.Allot})
-	return v, nil
+	return v, todo[T]{ask: step.Allot}, nil
 }
 
 // do tells the stage what follows. The lock is not held.
@@ -103,11 +102,11 @@ func (v *served[T]) Opened() {}
 func (v *served[T]) Deliver(b stage.Batch[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.over {
+	if v.handed {
 		return
 	}
 	for _, e := range b.Events {
-		v.queue = append(v.queue, item[T]{e, b.Attempts, b.Redelivered})
+		v.queue = append(v.queue, item[T]{event: e, attempts: int32(b.Attempts), redelivered: b.Redelivered})
 	}
 	v.runs = append(v.runs, len(b.Events))
 	v.poke()
@@ -142,6 +141,9 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 	}
 	if step.Release > 0 {
 		n := int(min(step.Release, int64(len(v.kept))))
+		for _, it := range v.kept[:n] {
+			v.bytes -= int64(it.bytes)
+		}
 		clear(v.kept[:n])
 		v.kept = v.kept[n:]
 	}
@@ -157,7 +159,7 @@ func (v *served[T]) returned(ranges []credit.Range, base int64) []stage.Returned
 	for _, r := range ranges {
 		for at := r.First; at <= r.Last; at++ {
 			it := v.kept[at-base-1]
-			attempts := it.attempts
+			attempts := int(it.attempts)
 			if at <= tried {
 				attempts++
 			}
@@ -167,23 +169,41 @@ func (v *served[T]) returned(ranges []credit.Range, base int64) []stage.Returned
 	return rest
 }
 
-// drop ends the session on the spot: what it holds, queued events included, goes
-// back to the stage. The lock is held.
+// drop gives what the session holds, queued events included, back to the stage,
+// which has been told to deliver no more: see quiet. The lock is held.
 func (v *served[T]) drop(step wire.Step, why string) todo[T] {
 	t := v.apply(step)
 	if t.cancel == nil {
 		t.cancel = &stage.Cancel[T]{Acked: v.core.Acked()}
 	}
 	for _, it := range v.queue {
-		t.cancel.Rest = append(t.cancel.Rest, stage.Returned[T]{Event: it.event, Attempts: it.attempts})
+		t.cancel.Rest = append(t.cancel.Rest, stage.Returned[T]{Event: it.event, Attempts: int(it.attempts)})
 	}
 	t.cancel.Reason = why
-	v.queue, v.runs = nil, nil
+	v.queue, v.runs, v.handed = nil, nil, true
 	return t
+}
+
+// quiet lets the stage deliver no more, before what it has delivered is given back: a
+// delivery on its way would be lost otherwise. The lock is not held.
+func (v *served[T]) quiet(why string) {
+	v.mu.Lock()
+	acked := v.core.Acked()
+	v.mu.Unlock()
+	v.up.Cancel(stage.Cancel[T]{Drain: true, Acked: acked, Reason: why})
 }
 
 // frame implements session.
 func (v *served[T]) frame(s *stream, f *sluicev1.SubscriberFrame) error {
+	if c := f.GetCancel(); c.GetKind() == sluicev1.CancelKind_CANCEL_KIND_FAILED {
+		v.mu.Lock()
+		void := !v.current(s) || v.core.Failed()
+		v.mu.Unlock()
+		if void {
+			return nil
+		}
+		v.quiet(c.GetReason())
+	}
 	v.mu.Lock()
 	if !v.current(s) {
 		v.mu.Unlock()
@@ -228,9 +248,8 @@ func (v *served[T]) cancel(c *sluicev1.Cancel) (todo[T], error) {
 		t.cancel = &stage.Cancel[T]{Drain: true, Acked: t.acked, Reason: c.GetReason()}
 		return t, nil
 	}
-	failed := v.core.Failed()
 	step, err := v.core.Cancel(c.GetKind(), c.GetAcked(), done)
-	if err != nil || failed {
+	if err != nil {
 		return todo[T]{}, err
 	}
 	return v.drop(step, c.GetReason()), nil
@@ -264,7 +283,7 @@ func (v *served[T]) finish(cause error) {
 		v.stream.close(cause)
 		v.stream = nil
 	}
-	v.kept, v.queue, v.runs = nil, nil, nil
+	v.kept, v.queue, v.runs, v.handed = nil, nil, nil, true
 }
 
 // broken implements session: the session waits for another stream, inside its window.
@@ -300,27 +319,26 @@ func (v *served[T]) broken(s *stream) {
 }
 
 func (v *served[T]) windowOver() {
-	v.mu.Lock()
-	detached := v.stream == nil && !v.over
-	v.mu.Unlock()
-	if detached {
+	ended := v.end(errReplaced, "its connection did not come back in time", func() bool {
+		return v.stream == nil && time.Since(v.since) >= v.window
+	})
+	if ended {
 		v.p.n.log.Warn("subscriber lost", "outlet", v.p.port.Name(), "stage", v.who.stage, "of", v.who.node)
-		v.expire("its connection did not come back in time")
 		v.p.over(v)
 	}
 }
 
-// resume lets another stream take the session over.
-func (v *served[T]) resume(o wire.Opening, s *stream) error {
+// resume lets another stream take the session over, and returns what follows for the
+// stage.
+func (v *served[T]) resume(o wire.Opening, s *stream) (todo[T], error) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.over {
-		v.mu.Unlock()
-		return &wire.Error{Rule: wire.RuleUnknownSession, What: "the session has just ended"}
+		return todo[T]{}, &wire.Error{Rule: wire.RuleUnknownSession, What: "the session has just ended"}
 	}
 	step, err := v.core.Resume(o)
 	if err != nil {
-		v.mu.Unlock()
-		return err
+		return todo[T]{}, err
 	}
 	if v.stream != nil {
 		v.stream.close(errReplaced)
@@ -329,123 +347,161 @@ func (v *served[T]) resume(o wire.Opening, s *stream) error {
 	if v.expires != nil {
 		v.expires.Stop()
 	}
-	t := v.apply(step)
-	v.mu.Unlock()
-	v.do(t)
 	s.poke()
-	return nil
+	return v.apply(step), nil
 }
 
 // violated implements session.
 func (v *served[T]) violated(s *stream, err error) {
-	v.mu.Lock()
-	if !v.current(s) {
-		v.mu.Unlock()
-		s.close(err)
-		return
+	if v.end(err, err.Error(), func() bool { return v.stream == s }) {
+		v.p.over(v)
 	}
-	v.mu.Unlock()
-	v.end(err, err.Error())
-	v.p.over(v)
+	s.close(err)
 }
 
 // expire gives back what the session holds, and ends it.
-func (v *served[T]) expire(why string) { v.end(errReplaced, why) }
+func (v *served[T]) expire(cause error, why string) {
+	v.end(cause, why, func() bool { return true })
+}
 
-func (v *served[T]) end(cause error, why string) {
+// end ends the session, if it is not over and when says so under the lock, and
+// reports whether it did. What it holds goes back to the stage.
+func (v *served[T]) end(cause error, why string, when func() bool) bool {
 	v.mu.Lock()
-	if v.over {
+	if v.over || !when() {
 		v.mu.Unlock()
-		return
+		return false
 	}
+	v.over = true
+	v.mu.Unlock()
+	why = clip(why)
+	v.quiet(why)
+	v.mu.Lock()
 	t := v.drop(v.core.Expire(), why)
 	v.finish(cause)
 	v.mu.Unlock()
 	v.do(t)
+	return true
 }
 
-// next implements session.
-func (v *served[T]) next(s *stream) *sluicev1.ProducerFrame {
+// sender implements session.
+func (v *served[T]) sender(s *stream) func() *sluicev1.ProducerFrame {
+	return (&sender[T]{v: v, s: s}).next
+}
+
+// sender makes the frames of one stream. Encoding is user code, and takes its time: it
+// happens without the lock, in room that belongs to the stream.
+type sender[T any] struct {
+	v      *served[T]
+	s      *stream
+	events []T
+}
+
+func (x *sender[T]) next() *sluicev1.ProducerFrame {
+	v := x.v
 	for {
-		v.mu.Lock()
-		if !v.current(s) {
-			v.mu.Unlock()
-			s.close(errReplaced)
-			return nil
-		}
-		if f := v.ready(); f != nil || len(v.queue) == 0 {
-			v.mu.Unlock()
+		again, f := x.pick()
+		if len(x.events) == 0 {
 			return f
 		}
-		run := v.runs[0]
-		v.scratch = v.scratch[:0]
-		for _, it := range v.queue[:run] {
-			v.scratch = append(v.scratch, it.event)
+		limit := wire.Room(x.s.limit)
+		data, n, err := cut(v.codec, x.events, min(limit, frameRoom), limit)
+		clear(x.events)
+		if again > 0 {
+			f = x.again(again, data, n, err)
+		} else {
+			f = x.emit(data, n, err)
 		}
-		v.mu.Unlock()
-		// Encoding is user code, and takes its time: it happens without the lock.
-		room := min(wire.Room(s.limit), frameRoom)
-		data, n, err := cut(v.codec, v.scratch, room, wire.Room(s.limit))
-		clear(v.scratch)
-		if f := v.emit(s, data, n, err); f != nil {
+		if f != nil {
 			return f
 		}
 	}
 }
 
-// ready returns the next frame that needs no new events: Opened, what is to be sent
-// again, End. The lock is held.
-func (v *served[T]) ready() *sluicev1.ProducerFrame {
+// pick returns the next frame that needs no events, or puts the events of the next
+// one into x. Where those were sent before, on a stream that broke, again is the
+// position of the first.
+func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
+	v := x.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x.events = x.events[:0]
+	if !v.current(x.s) {
+		x.s.close(errReplaced)
+		return 0, nil
+	}
 	if !v.opened {
 		v.opened = true
-		return wire.OpenedFrame(v.p.n.incarnation, v.core, wire.Limits{
-			UnackedEvents: v.p.n.config.MaxUnacked, UnackedBytes: math.MaxInt64, FrameBytes: maxFrame,
+		return 0, wire.OpenedFrame(v.p.n.incarnation, v.core, wire.Limits{
+			UnackedEvents: v.p.n.config.MaxUnacked, UnackedBytes: v.p.n.config.MaxUnackedBytes, FrameBytes: maxFrame,
 		})
 	}
 	if first, last, ok := v.core.Pending(); ok {
-		return v.again(first, last)
+		x.take(alike(v.kept[first-v.core.Acked()-1:][:last-first+1]))
+		return first, nil
 	}
-	if v.ending != nil && len(v.queue) == 0 {
+	if len(v.queue) > 0 {
+		if !v.full() {
+			x.take(v.queue[:v.runs[0]])
+		}
+		return 0, nil
+	}
+	if v.ending != nil {
 		v.core.End(endReason(v.ending.Reason), message(v.ending.Err))
 	}
 	if end, ok := v.core.EndDue(); ok {
 		v.core.WroteEnd()
-		return wire.EndFrame(end)
+		return 0, wire.EndFrame(end)
 	}
-	return nil
+	return 0, nil
 }
 
-// again returns a frame with events that were sent before on a stream that broke.
-// Events that were tried come alone.
-func (v *served[T]) again(first, last int64) *sluicev1.ProducerFrame {
-	at := first - v.core.Acked() - 1
-	items := v.kept[at : at+last-first+1]
+func (x *sender[T]) take(items []item[T]) {
+	for _, it := range items[:min(len(items), frameEvents)] {
+		x.events = append(x.events, it.event)
+	}
+}
+
+// alike are the first items that may share a frame: events that were tried come alone,
+// and fresh ones not with others.
+func alike[T any](items []item[T]) []item[T] {
 	n := 1
 	for n < len(items) && items[0].attempts == 0 && items[n].attempts == 0 && items[n].redelivered == items[0].redelivered {
 		n++
 	}
-	v.scratch = v.scratch[:0]
-	for _, it := range items[:n] {
-		v.scratch = append(v.scratch, it.event)
-	}
-	room := wire.Room(v.stream.limit)
-	data, n, err := cut(v.codec, v.scratch, min(room, frameRoom), room)
-	clear(v.scratch)
+	return items[:n]
+}
+
+// full reports whether as many bytes are un-acknowledged as may be.
+func (v *served[T]) full() bool { return v.bytes > v.p.n.config.MaxUnackedBytes }
+
+// again returns the frame of n events, from position first, that were sent before. It
+// returns nil when they were acknowledged meanwhile.
+func (x *sender[T]) again(first int64, data [][]byte, n int, err error) *sluicev1.ProducerFrame {
+	v := x.v
 	if err != nil {
 		// It could be sent before: the peer takes less now, or the codec has changed
 		// its mind. There is no going on behind it.
-		go v.violated(v.stream, err)
+		v.violated(x.s, err)
 		return nil
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if at, _, ok := v.core.Pending(); !v.current(x.s) || !ok || at != first {
+		return nil
+	}
+	at := first - v.core.Acked() - 1
+	items := v.kept[at : at+int64(n)]
 	v.core.Wrote(first + int64(n) - 1)
-	return wire.BatchFrame(wire.Batch{First: first, Events: data, Attempts: attempts(items[:n]), Backlog: int64(len(v.queue))})
+	return wire.BatchFrame(wire.Batch{First: first, Events: data, Attempts: attempts(items), Backlog: int64(len(v.queue))})
 }
 
 // emit gives positions to the first n queued events, which are encoded in data, and
 // returns their frame. With an error the first event cannot be sent.
-func (v *served[T]) emit(s *stream, data [][]byte, n int, err error) *sluicev1.ProducerFrame {
+func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFrame {
+	v := x.v
 	v.mu.Lock()
-	if !v.current(s) || len(v.runs) == 0 {
+	if !v.current(x.s) || len(v.runs) == 0 {
 		v.mu.Unlock()
 		return nil
 	}
@@ -456,17 +512,24 @@ func (v *served[T]) emit(s *stream, data [][]byte, n int, err error) *sluicev1.P
 		v.up.Discard(1, discardReason(err))
 		return nil
 	}
-	defer v.mu.Unlock()
 	if err := v.core.Emit(int64(n)); err != nil {
+		v.mu.Unlock()
 		// The session has ended, and drop has given back what was queued: not reached.
-		go v.violated(s, err)
+		v.violated(x.s, err)
 		return nil
 	}
-	batch := wire.Batch{
-		First: v.core.Sent() - int64(n) + 1, Events: data, Attempts: attempts(v.queue[:n]),
-		More: n < v.runs[0], Backlog: int64(len(v.queue) - n),
-	}
+	defer v.mu.Unlock()
+	at := len(v.kept)
 	v.kept = append(v.kept, v.queue[:n]...)
+	for i, d := range data {
+		v.kept[at+i].bytes = int32(len(d))
+		v.bytes += int64(len(d))
+	}
+	batch := wire.Batch{
+		First: v.core.Sent() - int64(n) + 1, Events: data, Attempts: attempts(v.kept[at:]),
+		// The consumer handles a delivery when it is whole, and acknowledges after that.
+		More: n < v.runs[0] && !v.full(), Backlog: int64(len(v.queue) - n),
+	}
 	v.shift(n)
 	v.core.Wrote(v.core.Sent())
 	return wire.BatchFrame(batch)
@@ -488,9 +551,15 @@ func attempts[T any](items []item[T]) []int32 {
 	}
 	out := make([]int32, len(items))
 	for i, it := range items {
-		out[i] = int32(it.attempts)
+		out[i] = it.attempts
 	}
 	return out
+}
+
+func (v *served[T]) detached() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stream == nil
 }
 
 // row is what an operator sees.
@@ -505,7 +574,7 @@ func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 		state = "draining"
 	case v.core.Credit() == 0:
 		state = "no-demand"
-	case v.core.Allotted() == 0:
+	case v.core.Allotted() == 0, v.full():
 		state = "paused"
 	case len(v.queue) == 0:
 		state = "no-events"
@@ -538,5 +607,5 @@ func message(err error) string {
 	if err == nil {
 		return ""
 	}
-	return fmt.Sprint(err)
+	return clip(err.Error())
 }
