@@ -110,8 +110,7 @@
 //	     stream broke │      │ take-over   stream broke│    │ all acked,
 //	                  ▼      │                         │    │ half-close
 //	                  detached ◄───────────────────────┘    ▼
-//	                      │                                over
-//	                      └── window over, or replaced ─────►
+//	                      └── window over, or replaced ──► over
 //
 // # When a session is gone
 //

@@ -75,17 +75,14 @@ func (e *Error) Status() *status.Status {
 	if !ok {
 		code = codes.Unknown
 	}
-	s := status.New(code, e.Error())
-	detailed, err := s.WithDetails(&sluicev1.Refusal{
+	// It would fail for OK only, which is not the code of any rule.
+	s, _ := status.New(code, e.Error()).WithDetails(&sluicev1.Refusal{
 		Rule:  string(e.Rule),
 		Epoch: e.Epoch,
 		What:  e.What,
 		Hint:  e.Hint,
 	})
-	if err != nil {
-		return s
-	}
-	return detailed
+	return s
 }
 
 // GRPCStatus is Status, under the name that gRPC looks for: a service can return

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -59,14 +58,13 @@ func search(b bounds) (int, string) {
 		state int
 		step  string
 	}
-	seed := maphash.MakeSeed()
 	known := map[uint64]int{}
 	var came []from
 	var back [][]int // by steps that are no faults
 	var ends []int
 	queue := []*world{newWorld(b)}
 	add := func(w *world, f from) (int, bool) {
-		h := maphash.String(seed, w.key())
+		h := w.key()
 		if id, ok := known[h]; ok {
 			return id, false
 		}

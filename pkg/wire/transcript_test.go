@@ -101,10 +101,12 @@ func showStep(s Step) string {
 }
 
 func showProducer(p *Producer) string {
-	s := fmt.Sprintf("  acked %d sent %d granted %s, next %d, dispatcher holds %s",
-		p.Acked(), p.Sent(), showCount(p.Granted()), p.Next(), showCount(p.Allotted()))
+	s := fmt.Sprintf("  acked %d sent %d granted %s, next %d, credit %s, allotted %d",
+		p.Acked(), p.Sent(), showCount(p.Granted()), p.Next(), showCount(p.Credit()), p.Allotted())
 	if p.Stream() == 0 {
 		s += ", no stream"
+	} else {
+		s += fmt.Sprintf(", stream %d", p.Stream())
 	}
 	if p.Ended() {
 		s += ", ended"
@@ -194,7 +196,7 @@ func showConsumer(c *Consumer) string {
 	case c.Opening():
 		s += fmt.Sprintf(", opening stream %d", c.Stream())
 	default:
-		s += fmt.Sprintf(", stream %d", c.Stream())
+		s += fmt.Sprintf(", stream %d, epoch %d", c.Stream(), c.Epoch())
 	}
 	if _, _, ok := c.Ended(); ok {
 		s += ", ended"

@@ -1,0 +1,282 @@
+package wire
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+type order struct {
+	ID    string
+	Lines []struct{ Price float64 }
+}
+
+type pair[A, B any] struct {
+	First  A
+	Second B
+}
+
+const here = "github.com/sluicenet/sluice/pkg/wire."
+
+func TestEventTypes(t *testing.T) {
+	f := func(want, got string) {
+		t.Helper()
+		require.Equal(t, want, got)
+	}
+	f("int", JSON[int]("x").EventType())
+	f("uint8", JSON[byte]("x").EventType())
+	f("interface {}", JSON[any]("x").EventType())
+	f(here+"order", JSON[order]("x").EventType())
+	f("*"+here+"order", JSON[*order]("x").EventType())
+	f("[]"+here+"order", JSON[[]order]("x").EventType())
+	f("[3]"+here+"order", JSON[[3]order]("x").EventType())
+	f("map[string][]*"+here+"order", JSON[map[string][]*order]("x").EventType())
+	f(here+"pair[int,"+here+"order]", JSON[pair[int, order]]("x").EventType())
+	f(`struct { A int "json:\"a\""; B `+here+`order; }`, JSON[struct {
+		A int `json:"a"`
+		B order
+	}]("x").EventType())
+	f("sluice.v1.Range", Proto[*sluicev1.Range]("x").EventType())
+	f("string", Text("x").EventType())
+	f("[]byte", Bytes("x").EventType())
+}
+
+func TestRoundTrips(t *testing.T) {
+	trip(t, "json", JSON[order]("x"), order{ID: "a", Lines: []struct{ Price float64 }{{1.5}}})
+	trip(t, "json", JSON[*order]("x"), nil)
+	trip(t, "json", JSON[[]int]("x"), []int{1, 2})
+	trip(t, "text", Text("x"), "a line ✓")
+	trip(t, "text", Text("x"), "")
+	trip(t, "bytes", Bytes("x"), []byte{0, 255})
+
+	require.Equal(t, "proto", Proto[*sluicev1.Range]("x").Codec().Name())
+	data, err := Proto[*sluicev1.Range]("x").Codec().Append(nil, &sluicev1.Range{First: 3, Last: 4})
+	require.NoError(t, err)
+	r, err := Proto[*sluicev1.Range]("x").Codec().Decode(data)
+	require.NoError(t, err)
+	require.True(t, proto.Equal(&sluicev1.Range{First: 3, Last: 4}, r))
+}
+
+func trip[T any](t *testing.T, name string, p Port[T], event T) {
+	t.Helper()
+	require.Equal(t, name, p.Codec().Name())
+	data, err := p.Codec().Append(nil, event)
+	require.NoError(t, err)
+	got, err := p.Codec().Decode(data)
+	require.NoError(t, err)
+	require.Equal(t, event, got)
+}
+
+func TestAppendAppends(t *testing.T) {
+	reuses(t, JSON[int]("x"), 7)
+	reuses(t, Text("x"), "seven")
+	reuses(t, Bytes("x"), []byte("seven"))
+	reuses(t, Proto[*sluicev1.Range]("x"), &sluicev1.Range{First: 7})
+}
+
+// reuses: what is there stays, and room that is there is used.
+func reuses[T any](t *testing.T, p Port[T], event T) {
+	t.Helper()
+	alone, err := p.Codec().Append(nil, event)
+	require.NoError(t, err)
+	room := make([]byte, 0, 100)
+	got, err := p.Codec().Append(append(room, "before"...), event)
+	require.NoError(t, err)
+	require.Equal(t, "before"+string(alone), string(got))
+	require.Same(t, &room[:1][0], &got[0])
+}
+
+func TestCodecsRefuse(t *testing.T) {
+	_, err := JSON[float64]("x").Codec().Append(nil, math.NaN())
+	require.Error(t, err)
+	_, err = JSON[int]("x").Codec().Decode([]byte(`"seven"`))
+	require.Error(t, err)
+	_, err = Text("x").Codec().Append(nil, "\xff")
+	require.ErrorIs(t, err, errNotUTF8)
+	_, err = Text("x").Codec().Decode([]byte{0xff})
+	require.ErrorIs(t, err, errNotUTF8)
+	_, err = Proto[*sluicev1.Range]("x").Codec().Decode([]byte{0xff})
+	require.Error(t, err)
+	require.Panics(t, func() { Proto[proto.Message]("x") })
+}
+
+func TestBytesAreNotCopied(t *testing.T) {
+	data := []byte("seven")
+	event, err := Bytes("x").Codec().Decode(data)
+	require.NoError(t, err)
+	require.Same(t, &data[0], &event[0])
+}
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"numbers", "orders of today", "größe/✓", strings.Repeat("x", 255)} {
+		require.NoError(t, CheckName(name), "%q", name)
+		require.NoError(t, Text(name).Check(), "%q", name)
+		require.Equal(t, name, Text(name).Name())
+	}
+	for _, name := range []string{"", "a\nb", "a\tb", "\xff", "a\u00a0b", "a\x00", strings.Repeat("x", 256)} {
+		require.ErrorIs(t, CheckName(name), RuleBadName, "%q", name)
+		require.ErrorIs(t, Text(name).Check(), RuleBadName, "%q", name)
+	}
+	require.Error(t, Port[int]{name: "x"}.Check())
+}
+
+// upTo is a codec that cannot write what is longer than itself, or read "bad".
+type upTo int
+
+func (upTo) Name() string      { return "up-to" }
+func (upTo) EventType() string { return "word" }
+
+func (c upTo) Append(dst []byte, event string) ([]byte, error) {
+	if len(event) > int(c) {
+		return nil, errors.New("too long a word")
+	}
+	return append(dst, event...), nil
+}
+
+func (upTo) Decode(data []byte) (string, error) {
+	if string(data) == "bad" {
+		return "", errors.New("a bad word")
+	}
+	return string(data), nil
+}
+
+func TestCut(t *testing.T) {
+	one := cost(1)
+	f := func(events string, room, limit int64, want string, n int) {
+		t.Helper()
+		frame, got, err := Cut(upTo(9), strings.Fields(events), room, limit, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, join(frame))
+		require.Equal(t, n, got)
+	}
+	f("", 100, 100, "", 0)
+	f("a b c", 100, 100, "a b c", 3)
+	f("a b c", 3*one, 100, "a b c", 3)
+	f("a b c", 3*one-1, 100, "a b", 2)
+	f("a b c", 1, 100, "a", 1)
+	f("aaaaaaaaa b", 1, cost(9), "aaaaaaaaa", 1)
+	f("a bbbbbbbbb", 2*one, one, "a", 1)
+	f("a waytoolong", 100, 100, "a", 1)
+
+	dst := [][]byte{[]byte("before")}
+	frame, n, err := Cut(upTo(9), []string{"aaaaaaaaa"}, 100, cost(9)-1, dst)
+	require.ErrorIs(t, err, RuleEventTooLarge)
+	require.Zero(t, n)
+	require.Equal(t, dst, frame)
+
+	frame, n, err = Cut(upTo(9), []string{"waytoolong"}, 100, 100, dst)
+	require.ErrorIs(t, err, RuleEncode)
+	require.Zero(t, n)
+	require.Equal(t, dst, frame)
+}
+
+func join(frame [][]byte) string {
+	words := make([]string, len(frame))
+	for i, b := range frame {
+		words[i] = string(b)
+	}
+	return strings.Join(words, " ")
+}
+
+// No frame is larger than its limit, nothing is lost on the way, and what is
+// encoded before is cut in the same places.
+func TestFramesKeepToTheirLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := rapid.SliceOfN(rapid.StringN(0, 40, 200), 0, 40).Draw(t, "events")
+		limit := rapid.Int64Range(300, 600).Draw(t, "limit")
+		room := rapid.Int64Range(1, Room(limit)).Draw(t, "room")
+		var got []string
+		position := int64(math.MaxInt64 - 100)
+		for rest := events; len(rest) > 0; {
+			frame, n, err := Cut(Text("x").Codec(), rest, room, Room(limit), nil)
+			require.NoError(t, err)
+			require.Positive(t, n)
+			require.Equal(t, n, Fit(encoded(rest), room))
+			attempts := make([]int32, n)
+			for i := range attempts {
+				attempts[i] = math.MaxInt32
+			}
+			size := proto.Size(BatchFrame(Batch{First: position, Events: frame, Attempts: attempts, More: true, Backlog: math.MaxInt64}))
+			require.LessOrEqual(t, int64(size), limit)
+			got, err = Decode(Text("x").Codec(), frame, got)
+			require.NoError(t, err)
+			rest = rest[n:]
+		}
+		require.Equal(t, len(events), len(got))
+		for i := range events {
+			require.Equal(t, events[i], got[i])
+		}
+	})
+}
+
+// A frame that is full to the last byte, with everything else at its largest.
+func TestFullestFrameKeepsToItsLimit(t *testing.T) {
+	for _, length := range []int{0, 1, 100, 127, 128, 20000} {
+		const limit = 1 << 16
+		events := make([]string, 20000)
+		for i := range events {
+			events[i] = strings.Repeat("x", length)
+		}
+		frame, n, err := Cut(Text("x").Codec(), events, Room(limit), Room(limit), nil)
+		require.NoError(t, err)
+		require.Equal(t, int(Room(limit)/cost(length)), n)
+		attempts := make([]int32, n)
+		for i := range attempts {
+			attempts[i] = math.MaxInt32
+		}
+		size := proto.Size(BatchFrame(Batch{
+			First: math.MaxInt64 - int64(n), Events: frame, Attempts: attempts, More: true, Backlog: math.MaxInt64,
+		}))
+		require.LessOrEqual(t, size, limit)
+		require.LessOrEqual(t, int64(limit-size), besides+cost(length), "no more is left free than one event needs")
+	}
+}
+
+func TestEncodingsAreApart(t *testing.T) {
+	frame, _, err := Cut(Text("x").Codec(), []string{"a", "b"}, 100, 100, nil)
+	require.NoError(t, err)
+	require.Equal(t, "ax", string(append(frame[0], 'x')))
+	require.Equal(t, "a b", join(frame))
+}
+
+func encoded(events []string) [][]byte {
+	out := make([][]byte, len(events))
+	for i, e := range events {
+		out[i] = []byte(e)
+	}
+	return out
+}
+
+func TestRoom(t *testing.T) {
+	require.Equal(t, int64(1000-besides), Room(1000))
+	require.Zero(t, Room(3))
+}
+
+func TestDecodeStopsAtWhatItCannotRead(t *testing.T) {
+	got, err := Decode(upTo(9), encoded([]string{"a", "b", "bad", "d"}), []string{"before"})
+	require.ErrorIs(t, err, RuleDecode)
+	require.ErrorContains(t, err, "event 3 of 4")
+	require.Equal(t, []string{"before", "a", "b"}, got)
+}
+
+func TestCutAllocatesByFrame(t *testing.T) {
+	events := make([][]byte, 250)
+	for i := range events {
+		events[i] = []byte("12345678")
+	}
+	dst := make([][]byte, 0, len(events))
+	codec := Bytes("x").Codec()
+	n := testing.AllocsPerRun(100, func() {
+		frame, _, err := Cut(codec, events, 1<<16, 1<<20, dst)
+		if err != nil || len(frame) != len(events) {
+			t.Fatal(len(frame), err)
+		}
+	})
+	require.LessOrEqual(t, n, 4.0)
+}
