@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,7 +110,7 @@ func (s spied) Ask(n, acked int64) error {
 
 // byHand is an outlet whose producer is the test.
 type byHand struct {
-	receiver stage.Receiver[int]
+	attached log[stage.Receiver[int]]
 	asks     log[int64]
 	acked    log[int64]
 	cancels  log[stage.Cancel[int]]
@@ -120,20 +121,31 @@ func (h *byHand) OutletName() string    { return "by hand" }
 func (h *byHand) Done() <-chan struct{} { return nil }
 
 func (h *byHand) Attach(_ stage.Terms, r stage.Receiver[int]) (stage.Upstream[int], error) {
-	h.receiver = r
+	h.attached.add(r)
 	if !h.late {
 		r.Opened()
 	}
 	return h, nil
 }
 
-func (h *byHand) Ask(n, acked int64) error      { h.asks.add(n); h.acked.add(acked); return nil }
-func (h *byHand) Ack(acked int64) error         { h.acked.add(acked); return nil }
-func (h *byHand) Cancel(c stage.Cancel[int])    { h.cancels.add(c) }
-func (h *byHand) Revoke() int64                 { return 0 }
-func (h *byHand) Discard(int, string)           {}
-func (h *byHand) deliver(events ...int)         { h.receiver.Deliver(stage.Batch[int]{Events: events}) }
-func (h *byHand) end(r stage.Reason, err error) { h.receiver.Ended(stage.Ending{Reason: r, Err: err}) }
+func (h *byHand) Ask(n, acked int64) error   { h.asks.add(n); h.acked.add(acked); return nil }
+func (h *byHand) Ack(acked int64) error      { h.acked.add(acked); return nil }
+func (h *byHand) Cancel(c stage.Cancel[int]) { h.cancels.add(c) }
+func (h *byHand) Revoke() int64              { return 0 }
+func (h *byHand) Discard(int, string)        {}
+func (h *byHand) deliver(events ...int)      { h.receiver().Deliver(stage.Batch[int]{Events: events}) }
+func (h *byHand) end(r stage.Reason, err error) {
+	h.receiver().Ended(stage.Ending{Reason: r, Err: err})
+}
+
+// receiver is the last one that has attached, or nil.
+func (h *byHand) receiver() stage.Receiver[int] {
+	all := h.attached.get()
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
 
 // reader is a consumer of the test's own: it asks and acknowledges by hand.
 type reader struct {
@@ -160,4 +172,15 @@ func read(t *testing.T, o stage.Outlet[int]) *reader {
 	require.NoError(t, err)
 	r.Upstream = up
 	return r
+}
+
+// words sends the words of a sentence on a channel that is closed behind them.
+func words(sentence string) <-chan string {
+	all := strings.Fields(sentence)
+	c := make(chan string, len(all))
+	for _, w := range all {
+		c <- w
+	}
+	close(c)
+	return c
 }
