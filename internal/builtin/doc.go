@@ -19,8 +19,8 @@
 // and at most a buffer more. Where it waits for a pipe or a terminal, it emits what
 // there is.
 //
-// Between nodes, events are UTF-8 and smaller than 4 MiB. What is not is discarded
-// by name, like everything that is discarded.
+// Between nodes, events are smaller than 4 MiB. What is not is discarded by name, like
+// everything that is discarded.
 //
 // # Expressions
 //

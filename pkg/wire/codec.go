@@ -2,10 +2,8 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strconv"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -44,7 +42,8 @@ func Proto[M proto.Message](name string) Port[M] {
 	return New[M](name, protoCodec[M]{none})
 }
 
-// Text returns a port whose events are lines or other texts in UTF-8.
+// Text returns a port whose events are lines or other texts. They are sent as they
+// are: a line of a file in another encoding than UTF-8 comes out as it went in.
 func Text(name string) Port[string] { return New[string](name, textCodec{}) }
 
 // Bytes returns a port whose events are bytes, which are sent as they are. An event
@@ -85,24 +84,11 @@ func (c protoCodec[M]) Decode(data []byte) (M, error) {
 
 type textCodec struct{}
 
-var errNotUTF8 = errors.New("the text is not UTF-8")
-
 func (textCodec) Name() string      { return "text" }
 func (textCodec) EventType() string { return "string" }
 
-func (textCodec) Append(dst []byte, event string) ([]byte, error) {
-	if !utf8.ValidString(event) {
-		return dst, errNotUTF8
-	}
-	return append(dst, event...), nil
-}
-
-func (textCodec) Decode(data []byte) (string, error) {
-	if !utf8.Valid(data) {
-		return "", errNotUTF8
-	}
-	return string(data), nil
-}
+func (textCodec) Append(dst []byte, event string) ([]byte, error) { return append(dst, event...), nil }
+func (textCodec) Decode(data []byte) (string, error)              { return string(data), nil }
 
 type bytesCodec struct{}
 
