@@ -82,6 +82,7 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	// what it was before. The logical name is in the digest.
 	conf.Name = n.config.Name + "-" + strconv.FormatUint(n.incarnation, 36)
 	conf.Label = n.config.Cluster
+	n.tuning.gossip(conf)
 	conf.TCPTimeout = joinTimeout // a call of ours waits for it, and Stop for the call
 	conf.Delegate, conf.Events = &delegate{n}, &events{c}
 	conf.Logger = gossipLogger(n.log)

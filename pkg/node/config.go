@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hashicorp/memberlist"
 )
 
 // Config is what a node is made of. The zero value of every field but Name is
@@ -82,6 +84,23 @@ const (
 	// trying to tell its producer.
 	farewell = 5 * time.Second
 )
+
+// tuning is what no operator has a reason to set, and tests do.
+type tuning struct {
+	keepalive keepaliveTimes
+	// slack is by how much the window of a producer outlasts that of its consumer, at
+	// least: more than a break may take to be noticed.
+	slack  time.Duration
+	gossip func(*memberlist.Config)
+}
+
+func newTuning() tuning {
+	return tuning{
+		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
+		slack:     pingEvery + pingTimeout + 5*time.Second,
+		gossip:    func(*memberlist.Config) {},
+	}
+}
 
 // Errors of a configuration, and of starting with it.
 var (

@@ -39,7 +39,7 @@ func (k keepaliveTimes) client() keepalive.ClientParameters {
 }
 
 func (n *Node) newServer() *grpc.Server {
-	pings, policy := n.keepalive.server()
+	pings, policy := n.tuning.keepalive.server()
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
@@ -92,7 +92,7 @@ func (p *peers) dial(address string) (*grpc.ClientConn, error) {
 	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
 	c, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithKeepaliveParams(p.n.keepalive.client()),
+		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame)),

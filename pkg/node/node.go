@@ -28,16 +28,15 @@ type Node struct {
 	incarnation uint64
 	started     time.Time
 
-	server    *grpc.Server
-	listener  net.Listener
-	address   string // that others dial
-	peers     peers
-	keepalive keepaliveTimes
-	cluster   *cluster
-	stages    []stage.Inspector
-	up        chan struct{} // closed when Start has succeeded
-	gone      chan struct{} // closed when everything has stopped
-	slack     time.Duration // by which a producer's window outlasts that of the consumer, at least
+	server   *grpc.Server
+	listener net.Listener
+	address  string // that others dial
+	peers    peers
+	cluster  *cluster
+	stages   []stage.Inspector
+	up       chan struct{} // closed when Start has succeeded
+	gone     chan struct{} // closed when everything has stopped
+	tuning   tuning
 
 	// ctx is the life of everything that the node carries; it ends when the drain is
 	// over or cut.
@@ -79,8 +78,7 @@ func New(c Config) *Node {
 		inbound:   map[inbound]struct{}{},
 		up:        make(chan struct{}),
 		gone:      make(chan struct{}),
-		slack:     pingEvery + pingTimeout + 5*time.Second,
-		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
+		tuning:    newTuning(),
 	}
 	n.log = n.config.Logger
 	n.started = time.Now()

@@ -153,16 +153,16 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 			return held, func() { held.do(t) }, nil
 		}
 		// There is no going on with what the subscriber has in mind.
-		p.leave(e, producerWindow(o, p.n.slack))
+		p.leave(e, producerWindow(o, p.n.tuning.slack))
 		return nil, func() { held.expire(err, err.Error()) }, err
 	case wire.Replace, wire.Unknown:
 		// Before the new one begins: a partition has room for one.
 		if held := e.held; held != nil {
-			p.leave(e, producerWindow(o, p.n.slack))
+			p.leave(e, producerWindow(o, p.n.tuning.slack))
 			held.expire(errReplaced, "its subscriber has opened a new one")
 		}
 	}
-	e.forget = time.Now().Add(producerWindow(o, p.n.slack))
+	e.forget = time.Now().Add(producerWindow(o, p.n.tuning.slack))
 	if verdict == wire.Unknown {
 		return nil, nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
 	}

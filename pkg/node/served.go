@@ -68,7 +68,7 @@ func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening
 		return nil, todo[T]{}, err
 	}
 	v := &served[T]{
-		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.slack), codec: p.port.Codec(),
+		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.tuning.slack), codec: p.port.Codec(),
 		core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)

@@ -1,0 +1,230 @@
+package node
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicenet/sluice/pkg/stage"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// G1: a client that pings more often than its server allows is cut off after three
+// pings, also on a stream that is only silent.
+func TestKeepaliveIsOnePair(t *testing.T) {
+	t.Parallel()
+	k := newTuning().keepalive
+	pings, policy := k.server()
+	client := k.client()
+	const floor = 10 * time.Second // of grpc-go, below which a client does not go
+	require.GreaterOrEqual(t, max(client.Time, floor), policy.MinTime)
+	require.GreaterOrEqual(t, client.Time, floor, "what is set is what happens")
+	require.True(t, policy.PermitWithoutStream)
+	require.True(t, client.PermitWithoutStream)
+	require.Zero(t, pings.MaxConnectionAge, "it would cut streams that nothing is wrong with")
+	require.Zero(t, pings.MaxConnectionIdle)
+	// The producer's window outlasts the consumer's by more than a break takes to be
+	// noticed.
+	require.Greater(t, newTuning().slack, client.Time+client.Timeout)
+	require.Greater(t, newTuning().slack, pings.Time+pings.Timeout)
+}
+
+// An idle stream outlives pings at the shortest interval that gRPC allows.
+func TestIdleStreamLives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is idle for 25 s")
+	}
+	t.Parallel()
+	a, link := linked(t, "a", Config{})
+	a.tuning.keepalive = keepaliveTimes{time.Second, time.Second, pingAllowed}
+	source, push := pushed()
+	Publish(a, ints, source)
+	through(t, a, link, source)
+	b := testNode("b", Config{Join: join(a)})
+	b.tuning.keepalive.every = time.Second // raised to 10 s by gRPC
+	var got record
+	sink := got.sink("sink")
+	stage.Connect(Outlet(b, ints), sink)
+	start(t, b, sink)
+	push(0)
+	eventually(t, "it flows", func() bool { return got.len() == 1 })
+	before := link.Accepted()
+	time.Sleep(25 * time.Second)
+	push(1)
+	eventually(t, "it flows", func() bool { return got.len() == 2 })
+	require.Equal(t, before, link.Accepted(), "over the same connection")
+}
+
+// G4: GracefulStop waits for open streams for ever. Stop does not.
+func TestStopWhileStreamsAreOpen(t *testing.T) {
+	t.Parallel()
+	a := testNode("a", Config{})
+	source := endless()
+	Publish(a, ints, source)
+	running := start(t, a, source)
+
+	// A consumer that acknowledges nothing, one that does not even read, and a tap.
+	c := dialRaw(t, a.Address())
+	c.open(nil)
+	c.recv()
+	c.ask(10)
+	silent := dialRaw(t, a.Address())
+	silent.open(func(o *sluicev1.Open) { o.Subscriber.Stage = "other" })
+	silent.ask(1 << 40)
+	tap, err := sluicev1.NewAdminServiceClient(c.conn).Tap(t.Context(), &sluicev1.TapRequest{Outlet: "numbers"})
+	require.NoError(t, err)
+	_, err = tap.Recv()
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	begin := time.Now()
+	err = a.Stop(ctx)
+	require.ErrorIs(t, err, stage.ErrDrainTimeout)
+	require.ErrorContains(t, err, `node "a"`)
+	require.Less(t, time.Since(begin), 5*time.Second)
+	running.stop()
+	running.wait()
+	require.ErrorContains(t, c.end(), "stopped")
+	// What the consumers had goes back, and is counted: nothing is dropped silently.
+	require.NotZero(t, source.Inspect().Discarded[stage.DiscardEnded])
+}
+
+// Stop while events flow: the source ends, what it produced is processed, both ends
+// end well.
+func TestStopWhileFlowing(t *testing.T) {
+	t.Parallel()
+	a := testNode("a", Config{})
+	source := endless()
+	Publish(a, ints, source)
+	runA := start(t, a, source)
+	b := testNode("b", Config{Join: join(a)})
+	var got record
+	sink := got.sink("sink")
+	stage.Connect(Outlet(b, ints), sink)
+	runB := start(t, b, sink)
+	eventually(t, "it flows", func() bool { return got.len() > 10_000 })
+	runA.stop()
+	require.ErrorIs(t, runA.wait(), context.Canceled)
+	require.NoError(t, runB.wait())
+	got.inOrder(t, got.len())
+	info := source.Inspect()
+	require.EqualValues(t, info.Out, got.len()+int(sum(info.Discarded)), "each event was processed, or counted as discarded")
+}
+
+func sum(m map[string]int64) (n int64) {
+	for _, x := range m {
+		n += x
+	}
+	return n
+}
+
+// Stop of the consumer's node while events flow: what it had goes to another one.
+func TestStopConsumerWhileFlowing(t *testing.T) {
+	t.Parallel()
+	const count = 100_000
+	a := testNode("a", Config{})
+	source := numbers(count)
+	Publish(a, ints, source)
+	runA := start(t, a, source)
+	var got [2]record
+	b := testNode("b", Config{Join: join(a)})
+	sink := got[0].sink("sink")
+	stage.Connect(Outlet(b, ints), sink)
+	runB := start(t, b, sink)
+	eventually(t, "it flows", func() bool { return got[0].len() > 1000 })
+	runB.stop()
+	begin := time.Now()
+	require.ErrorIs(t, runB.wait(), context.Canceled)
+	require.Less(t, time.Since(begin), 5*time.Second)
+
+	c := testNode("c", Config{Join: join(a)})
+	sink = got[1].sink("sink")
+	stage.Connect(Outlet(c, ints), sink)
+	runC := start(t, c, sink)
+	require.NoError(t, runA.wait())
+	require.NoError(t, runC.wait())
+	once(t, count, &got[0], &got[1])
+}
+
+// 500 streams that are opened and left: nothing stays behind.
+func TestAbortedStreamsLeaveNothing(t *testing.T) {
+	a := testNode("a", Config{})
+	a.tuning.slack = 10 * time.Millisecond
+	source, push := pushed()
+	Publish(a, ints, source)
+	start(t, a, source)
+	c := dialRaw(t, a.Address())
+	c.open(nil)
+	c.recv()
+	goroutines := func() int { return strings.Count(stacks(), "\ngoroutine ") }
+	base := goroutines()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			call, err := sluicev1.NewSubscriptionServiceClient(c.conn).Subscribe(ctx)
+			if err != nil {
+				t.Errorf("Subscribe: %v", err)
+				return
+			}
+			if i%5 == 0 {
+				return // not even an Open
+			}
+			o := c.about()
+			o.Subscriber.Stage, o.ResumeWindow = "stage "+strconv.Itoa(i), nil
+			_ = call.Send(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
+			if i%3 == 0 {
+				_, _ = call.Recv()
+				_ = call.Send(askFrame(1+int64(i), 0))
+			}
+		})
+	}
+	wg.Wait()
+	push(1, 2, 3)
+	cancel()
+	p := a.published["numbers"].(*published[int])
+	eventually(t, "the sessions are over", func() bool { return len(p.sessions()) == 1 })
+	// One more looks.
+	eventually(t, "the goroutines are where they were", func() bool { return goroutines() <= base+1 })
+	// What they were given and did not acknowledge comes to who is left.
+	c.ask(10)
+	seen := map[string]bool{}
+	for len(seen) < 3 {
+		b := c.recv().GetBatch()
+		for _, e := range b.GetEvents() {
+			seen[string(e)] = true
+		}
+	}
+	require.Len(t, seen, 3)
+}
+
+func stacks() string {
+	buf := make([]byte, 16<<20)
+	return "\n" + string(buf[:runtime.Stack(buf, true)])
+}
+
+// A panic in a call ends the call.
+func TestPanicInACall(t *testing.T) {
+	t.Parallel()
+	a := testNode("a", Config{})
+	a.stages = []stage.Inspector{badInspector{}}
+	start(t, a)
+	c := dialRaw(t, a.Address())
+	_, err := sluicev1.NewAdminServiceClient(c.conn).ListStages(t.Context(), &sluicev1.ListStagesRequest{})
+	require.Equal(t, codes.Internal, status.Code(err), err)
+	_, err = sluicev1.NewAdminServiceClient(c.conn).ListNodes(t.Context(), &sluicev1.ListNodesRequest{})
+	require.NoError(t, err, "the node lives")
+}
+
+type badInspector struct{}
+
+func (badInspector) Inspect() stage.Info { panic("no") }
