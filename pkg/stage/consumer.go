@@ -11,9 +11,10 @@ import (
 // change it and return what to do; they call nobody. It has one owner at a time.
 type consumer[T any] struct {
 	subs []*inflow[T]
-	// turns has one entry for each delivery that is not processed, and one for each
-	// subscription that has ended, in the order of their arrival.
-	turns queue[*inflow[T]]
+	// turns has one entry for each delivery that is not processed, one for each
+	// subscription that has ended and one for each call, in the order of their arrival.
+	turns queue[turn[T]]
+	calls int // of the turns
 	// hand is the batch that the handler has.
 	hand struct {
 		in *inflow[T]
@@ -22,6 +23,13 @@ type consumer[T any] struct {
 	draining  bool
 	over      *verdict
 	processed int64
+}
+
+// turn is one thing that the stage's goroutine is to do: a delivery, the end of a
+// subscription, or a call.
+type turn[T any] struct {
+	in   *inflow[T]
+	call call
 }
 
 // verdict is how a stage ends: err is nil when it ends well.
@@ -48,6 +56,9 @@ type inflow[T any] struct {
 	terms  Terms
 	mode   CancelMode
 	window credit.Window
+	// keep, where it is set, says which events are handled. The others are processed
+	// by being passed over, in order.
+	keep   func(T) bool
 	up     Upstream[T]
 	events queue[T]   // received and not processed
 	runs   queue[run] // how they were delivered
@@ -76,7 +87,7 @@ func (c *consumer[T]) deliver(in *inflow[T], b Batch[T]) bool {
 	}
 	in.events.push(b.Events...)
 	in.runs.push(run{len(b.Events), b.Attempts, b.Redelivered})
-	c.turns.push(in)
+	c.turns.push(turn[T]{in: in})
 	return true
 }
 
@@ -89,7 +100,13 @@ func (c *consumer[T]) end(in *inflow[T], e Ending) {
 	if e.Drop {
 		c.unstart(in)
 	}
-	c.turns.push(in)
+	c.turns.push(turn[T]{in: in})
+}
+
+// post books a call: it is made when everything that has arrived before is handled.
+func (c *consumer[T]) post(f call) {
+	c.turns.push(turn[T]{call: f})
+	c.calls++
 }
 
 // unstart drops what was received on a subscription and not begun.
@@ -100,9 +117,9 @@ func (c *consumer[T]) unstart(in *inflow[T]) {
 	}
 	in.events.cut(in.events.len() - kept)
 	in.runs = queue[run]{}
-	turns := queue[*inflow[T]]{}
+	turns := queue[turn[T]]{}
 	for _, t := range c.turns.items() {
-		if t != in {
+		if t.in != in {
 			turns.push(t)
 		} else if kept > 0 && in.runs.len() == 0 {
 			in.runs.push(run{n: kept})
@@ -112,26 +129,41 @@ func (c *consumer[T]) unstart(in *inflow[T]) {
 	c.turns = turns
 }
 
-// next returns the next batch for the handler, or ok false when nothing is to be
-// handled now. The slice is valid until the batch is done. Subscriptions whose end
-// is reached are returned in ended.
-func (c *consumer[T]) next() (events []T, ended []*inflow[T], ok bool) {
+// next returns the next batch for the handler, or the next call, or ok false when
+// nothing is to be done now. The slice is valid until the batch is done.
+// Subscriptions whose end is reached are returned in ended.
+func (c *consumer[T]) next() (t task[T], ended []*inflow[T], ok bool) {
 	for c.over == nil && c.turns.len() > 0 {
-		in := c.turns.items()[0]
+		first := c.turns.items()[0]
+		in := first.in
+		if first.call != nil {
+			c.turns.take(1)
+			c.calls--
+			return task[T]{call: first.call}, ended, true
+		}
 		if in.runs.len() == 0 {
 			c.turns.take(1)
 			c.remove(in)
 			ended = append(ended, in)
 			continue
 		}
-		n := in.runs.items()[0].n
+		r := in.runs.items()[0]
+		n := r.n
 		if most := int(in.window.Batch()); most > 0 {
 			n = min(n, most)
 		}
 		c.hand.in, c.hand.n = in, n
-		return in.events.items()[:n], ended, true
+		return task[T]{in: in, run: r, events: in.events.items()[:n]}, ended, true
 	}
-	return nil, ended, false
+	return task[T]{}, ended, false
+}
+
+// task is a batch for the handler, or a call.
+type task[T any] struct {
+	in     *inflow[T]
+	run    run // the delivery that the batch is a part of
+	events []T
+	call   call
 }
 
 // done books the first n events of the batch in hand, which is then out of hand, as

@@ -118,7 +118,8 @@ func (s *consumerStory) handle(all, hold bool) string {
 
 func (s *consumerStory) take() string {
 	var out strings.Builder
-	events, ended, ok := s.c.next()
+	next, ended, ok := s.c.next()
+	events := next.events
 	for _, in := range ended {
 		fmt.Fprintf(&out, "%s is over: %s\n", in.name, in.ending.Reason)
 	}

@@ -23,6 +23,8 @@ var (
 	ErrCreditExceeded = errors.New("credit exceeded: more events than asked for")
 	// ErrAskNotPositive: an ask is for at least 1.
 	ErrAskNotPositive = errors.New("an ask must be for at least 1")
+	// ErrBusy: too many messages wait for the stage already.
+	ErrBusy = errors.New("the stage is busy: too many messages wait")
 	// ErrDrainTimeout: a stage that was stopped did not come to its end in time.
 	ErrDrainTimeout = errors.New("the drain timeout is over")
 	// ErrAlreadyRun: a stage runs once.

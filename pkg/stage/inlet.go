@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 )
 
@@ -24,6 +25,11 @@ type inlet[T any] struct {
 	closed   bool  // the stage has ended
 	opened   bool  // the declared subscriptions are being made
 	declared []declaration[T]
+
+	// Hooks of the user's, which run on the stage's goroutine. They are set before the
+	// first subscription. With onCancelled, that decides instead of the cancel modes.
+	onSubscribed func(*Subscription) error
+	onCancelled  func(*Subscription, Ending) error
 }
 
 type declaration[T any] struct {
@@ -44,7 +50,14 @@ type receiver[T any] struct {
 	in *inflow[T]
 }
 
-func (r *receiver[T]) Opened() { r.in.sub.opened() }
+func (r *receiver[T]) Opened() {
+	if !r.in.sub.opened() {
+		return
+	}
+	if hook := r.l.onSubscribed; hook != nil {
+		_ = r.l.post(func(context.Context) error { return hook(r.in.sub) })
+	}
+}
 
 func (r *receiver[T]) Deliver(b Batch[T]) {
 	r.l.mu.Lock()
@@ -73,6 +86,9 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	s.terms.Stage = *l.name
 	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
 	in.window = newWindow(s.terms)
+	if l.onCancelled != nil {
+		in.mode = Temporary
+	}
 	if err := l.admit(in); err != nil {
 		return err
 	}
@@ -167,67 +183,105 @@ func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
 // With hold, asks are kept back until release is called, and after is called
 // after each batch.
 func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) error, hold bool, after func()) verdict {
-	var events []T
+	about := &handlerContext{Context: ctx}
+	var t task[T]
 	for {
 		if ctx.Err() != nil {
 			return l.close(verdict{Failed, context.Cause(ctx)}, false)
 		}
+		var ended []*inflow[T]
 		var v *verdict
-		if events, v = l.next(events[:0]); v != nil {
-			return l.close(*v, false)
-		}
-		n := len(events)
-		err := handle(ctx, events)
-		clear(events)
-		stop := err == Stop //nolint:errorlint // a wrapped Stop is an error like another
-		if err != nil && !stop {
-			if context.Cause(ctx) == ErrDrainTimeout && errors.Is(err, ctx.Err()) {
-				err = ErrDrainTimeout
+		if t, ended, v = l.next(t.events[:0]); len(ended) > 0 {
+			if hooked := l.part(about, ended); hooked != nil {
+				return l.close(*hooked, false)
 			}
-			return l.close(verdict{Failed, err}, true)
 		}
-		l.done(n, hold || stop)
-		if stop {
-			return l.close(verdict{reason: Completed}, false)
-		}
-		if after != nil {
-			after()
+		switch {
+		case v != nil:
+			return l.close(*v, false)
+		case t.call != nil:
+			about.set(nil, 0, run{})
+			if v := l.judge(ctx, guard(func() error { return t.call(about) })); v != nil {
+				return l.close(*v, false)
+			}
+		case t.in != nil:
+			n := len(t.events)
+			about.set(t.in.sub, t.in.window.Acked()+1, t.run)
+			events := t.events
+			if t.in.keep != nil {
+				events = slices.DeleteFunc(events, func(e T) bool { return !t.in.keep(e) })
+			}
+			var err error
+			if len(events) > 0 {
+				err = handle(about, events)
+			}
+			clear(t.events)
+			v := l.judge(ctx, err)
+			if v != nil && v.err != nil {
+				return l.close(*v, true)
+			}
+			l.done(n, hold || v != nil)
+			if v != nil {
+				return l.close(*v, false)
+			}
+			if after != nil {
+				after()
+			}
 		}
 	}
 }
 
-// next waits for a batch, or for the stage to be over. It appends the batch to dst:
-// the handler gets a copy, its own for the call, so that what it does to it cannot
-// reach what goes back to the producer if it fails.
-func (l *inlet[T]) next(dst []T) ([]T, *verdict) {
+// judge says how the stage ends when user code has returned err, or nil when it
+// goes on.
+func (l *inlet[T]) judge(ctx context.Context, err error) *verdict {
+	switch {
+	case err == nil:
+		return nil
+	case err == Stop: //nolint:errorlint // a wrapped Stop is an error like another
+		return &verdict{reason: Completed}
+	case context.Cause(ctx) == ErrDrainTimeout && errors.Is(err, ctx.Err()):
+		err = ErrDrainTimeout
+	}
+	return &verdict{Failed, err}
+}
+
+// next waits for something to do, for subscriptions to end, or for the stage to be
+// over. It appends a batch to dst: the handler gets a copy, its own for the call, so
+// that what it does to it cannot reach what goes back to the producer if it fails.
+func (l *inlet[T]) next(dst []T) (task[T], []*inflow[T], *verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		if l.cut != nil {
-			return nil, &verdict{Failed, l.cut}
+			return task[T]{events: dst}, nil, &verdict{Failed, l.cut}
 		}
-		events, ended, ok := l.core.next()
-		dst = append(dst, events...)
-		over := l.core.over
-		if len(ended) > 0 {
-			l.mu.Unlock()
-			l.part(ended)
-			l.mu.Lock()
+		t, ended, ok := l.core.next()
+		t.events = append(dst, t.events...)
+		if ok || len(ended) > 0 || l.core.over != nil {
+			return t, ended, l.core.over
 		}
-		switch {
-		case ok:
-			return dst, nil
-		case over != nil:
-			return nil, over
-		case len(ended) == 0:
-			l.news.Wait()
-		}
+		l.news.Wait()
 	}
 }
 
+// post lets the stage's goroutine make a call, after everything that has arrived.
+func (l *inlet[T]) post(f call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return ErrEnded
+	case l.core.calls >= maxCalls:
+		return ErrBusy
+	}
+	l.core.post(f)
+	l.news.Signal()
+	return nil
+}
+
 // part says that subscriptions are over: to the user, and to a producer that did
-// not end it itself.
-func (l *inlet[T]) part(ended []*inflow[T]) {
+// not end it itself. It returns how the stage ends if a hook wants that.
+func (l *inlet[T]) part(ctx context.Context, ended []*inflow[T]) (v *verdict) {
 	for _, in := range ended {
 		in.sub.ended(*in.ending)
 		l.mu.Lock()
@@ -236,7 +290,14 @@ func (l *inlet[T]) part(ended []*inflow[T]) {
 		if in.broken && up != nil {
 			up.Cancel(Cancel[T]{Acked: acked, Reason: in.ending.Err.Error()})
 		}
+		if l.onCancelled == nil || !in.sub.isOpen() {
+			continue
+		}
+		if w := l.judge(ctx, guard(func() error { return l.onCancelled(in.sub, *in.ending) })); v == nil {
+			v = w
+		}
 	}
+	return v
 }
 
 // done books n events of the batch as processed, and asks or acknowledges.

@@ -94,11 +94,14 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 		defer func() { l.close(v, true) }()
 		unwatch := context.AfterFunc(ctx, func() { l.stop(context.Cause(ctx)) })
 		defer unwatch()
-		var events []T
+		var t task[T]
 		for {
+			var ended []*inflow[T]
 			var over *verdict
-			if events, over = l.next(events[:0]); over == nil {
-				over = l.each(ctx, events, yield)
+			t, ended, over = l.next(t.events[:0])
+			l.part(ctx, ended)
+			if over == nil && t.in != nil {
+				over = l.each(ctx, t, yield)
 			}
 			if over != nil {
 				v = *over
@@ -107,23 +110,27 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 				}
 				return
 			}
-			clear(events)
+			clear(t.events)
 		}
 	}
 }
 
 // each yields the events of a batch. It returns how the loop ends, if it does.
-func (l *inlet[T]) each(ctx context.Context, events []T, yield func(T, error) bool) *verdict {
+func (l *inlet[T]) each(ctx context.Context, t task[T], yield func(T, error) bool) *verdict {
 	had, returned := 0, true
 	defer func() {
 		if !returned {
 			l.stumble(had) // the body has panicked
 		}
 	}()
-	for _, e := range events {
+	for _, e := range t.events {
 		if ctx.Err() != nil {
 			l.done(had, true)
 			return &verdict{Failed, context.Cause(ctx)}
+		}
+		if t.in.keep != nil && !t.in.keep(e) {
+			had++
+			continue
 		}
 		returned = false
 		more := yield(e, nil)

@@ -60,6 +60,14 @@ func (l *life) inspect(i *Info) {
 	}
 }
 
+// call is something that a stage's goroutine is to do between two batches: a message
+// or a hook. What it returns is treated like what a handler returns.
+type call func(ctx context.Context) error
+
+// maxCalls is how many calls may wait. Whoever sends more than a stage can take is
+// told so.
+const maxCalls = 10_000
+
 var counters sync.Map // kind -> *atomic.Int64
 
 // defaultName is kind-n.

@@ -356,7 +356,8 @@ func TestConsumerModel(t *testing.T) {
 				require.False(t, c.deliver(s.in, Batch[int]{Events: make([]int, s.asked-s.sent+1)}))
 			},
 			"handle": func(t *rapid.T) {
-				events, _, ok := c.next()
+				next, _, ok := c.next()
+				events := next.events
 				if !ok {
 					return
 				}

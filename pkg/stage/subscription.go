@@ -110,13 +110,16 @@ func (s *Subscription) bind(e edgeOf) {
 	s.edge = e
 }
 
-func (s *Subscription) opened() {
+// opened books that the producer has accepted, and reports whether that is news.
+func (s *Subscription) opened() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.open && s.ending.Reason == 0 {
-		s.open = true
-		close(s.ready)
+	if s.open || s.ending.Reason != 0 {
+		return false
 	}
+	s.open = true
+	close(s.ready)
+	return true
 }
 
 // withdraw ends the subscription, unless the producer has accepted it.
