@@ -69,11 +69,17 @@ func (w *Window) Release() int64 {
 // Open is what was asked for and is not processed, held asks included.
 func (w *Window) Open() int64 { return Sub(w.granted, w.acked) }
 
+// unboundedBatch is the batch of a window without bounds: that of the default terms.
+const unboundedBatch = 250
+
 // Batch is the largest number of events that a handler gets at once; 0 stands for
 // a whole delivery (manual windows).
 func (w *Window) Batch() int64 {
-	if w.manual {
+	switch {
+	case w.manual:
 		return 0
+	case w.max == Unbounded:
+		return unboundedBatch
 	}
 	return max(w.max-w.min, 1)
 }

@@ -94,6 +94,14 @@ func MinDemand(n int) Option {
 // Manual leaves all asking to [Subscription.Ask].
 func Manual() Option { return option(func(s *settings) { s.terms.Manual = true }) }
 
+// Unbounded switches flow control off: everything may be sent. What is not
+// acknowledged is still bounded, at 100,000 events.
+func Unbounded() Option {
+	return option(func(s *settings) {
+		s.terms.MaxDemand, s.terms.MinDemand, s.maxSet, s.minSet = credit.Unbounded, 0, true, true
+	})
+}
+
 // AtMostOnce lets the events of a consumer that is gone be gone too. By default
 // they go back to the producer and to another subscriber, marked.
 func AtMostOnce() Option { return option(func(s *settings) { s.terms.AtMostOnce = true }) }

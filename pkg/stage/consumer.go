@@ -168,7 +168,8 @@ type task[T any] struct {
 
 // done books the first n events of the batch in hand, which is then out of hand, as
 // processed, and returns the ask that is due for its subscription, or 0; ack says
-// that the producer is owed an acknowledgement without one. An ask is kept back with
+// that the producer is owed an acknowledgement without one: when nothing is left to
+// handle, or when nothing is ever asked again, because demand is unbounded. An ask is kept back with
 // hold, until release, and on a subscription that comes to its end, for good.
 func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool) {
 	in = c.hand.in
@@ -187,7 +188,7 @@ func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool
 		in.window.Hold(ask)
 		ask = 0
 	}
-	return in, ask, ask == 0 && in.runs.len() == 0
+	return in, ask, ask == 0 && (in.runs.len() == 0 || in.window.Max() == credit.Unbounded)
 }
 
 // release returns what was held back for a subscription, to be asked for now.

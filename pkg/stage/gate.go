@@ -26,6 +26,9 @@ type Gate[In, Out any] struct {
 	// OnDiscard is told of each number of events that were given up, and why. By
 	// default a warning is logged.
 	OnDiscard func(reason string, count int)
+	// OnSubscribers is told of each subscriber that arrives or leaves, on the stage's own
+	// goroutine.
+	OnSubscribers func(SubscriberChange)
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
@@ -53,6 +56,11 @@ func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Ou
 	g.in = newInlet[In](&g.Name, g)
 	g.out = newOutlet(&g.Name, func() (dispatch.Dispatcher[Out], Buffer) {
 		g.out.discard = g.OnDiscard
+		if hook := g.OnSubscribers; hook != nil {
+			g.out.changed = func(c SubscriberChange) {
+				g.in.must(func(context.Context) error { hook(c); return nil })
+			}
+		}
 		return g.Dispatcher, g.Buffer.or(Unlimited())
 	})
 	g.out.appetite = g.in.release
@@ -89,7 +97,7 @@ func (g *Gate[In, Out]) OutletName() string { return g.Name }
 
 // Attach implements [Outlet].
 func (g *Gate[In, Out]) Attach(terms Terms, r Receiver[Out]) (Upstream[Out], error) {
-	return g.out.attach(terms, r)
+	return g.out.attach(terms, nil, r)
 }
 
 // Done implements [Outlet].

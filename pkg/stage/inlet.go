@@ -44,6 +44,13 @@ func newInlet[T any](name *string, owner any) *inlet[T] {
 	return l
 }
 
+// hook sets the hooks, before the first subscription.
+func (l *inlet[T]) hook(subscribed func(*Subscription) error, cancelled func(*Subscription, Ending) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onSubscribed, l.onCancelled = subscribed, cancelled
+}
+
 // receiver is the consumer of one subscription, as its producer sees it.
 type receiver[T any] struct {
 	l  *inlet[T]
@@ -55,7 +62,7 @@ func (r *receiver[T]) Opened() {
 		return
 	}
 	if hook := r.l.onSubscribed; hook != nil {
-		_ = r.l.post(func(context.Context) error { return hook(r.in.sub) })
+		r.l.must(func(context.Context) error { return hook(r.in.sub) })
 	}
 }
 
@@ -84,6 +91,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 		return err
 	}
 	s.terms.Stage = *l.name
+	outlet, keep := unwrap(outlet)
 	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
 	in.window = newWindow(s.terms)
 	if l.onCancelled != nil {
@@ -92,7 +100,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	if err := l.admit(in); err != nil {
 		return err
 	}
-	up, err := outlet.Attach(in.terms, &receiver[T]{l, in})
+	up, err := in.attach(keep, &receiver[T]{l, in})
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -277,6 +285,15 @@ func (l *inlet[T]) post(f call) error {
 	l.core.post(f)
 	l.news.Signal()
 	return nil
+}
+
+// must is post for hooks, which are never too many: subscriptions are counted
+// elsewhere.
+func (l *inlet[T]) must(f call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.core.post(f)
+	l.news.Signal()
 }
 
 // part says that subscriptions are over: to the user, and to a producer that did

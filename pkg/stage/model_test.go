@@ -69,7 +69,7 @@ func (m *producerModel) join(t *rapid.T) {
 		terms.Partition = rapid.IntRange(0, 2).Draw(t, "partition")
 	}
 	told := m.p.unmet
-	sub, err := m.p.join(terms, nil)
+	sub, err := m.p.join(terms, nil, nil)
 	require.Equal(t, told, m.p.unmet, "joining tells nothing")
 	if err == nil {
 		m.live = append(m.live, sub)
@@ -284,7 +284,7 @@ func TestPendingDemand(t *testing.T) {
 }
 
 func joinAndAsk(t require.TestingT, p *producer[int], n int64, leave bool) {
-	sub, err := p.join(Terms{Partition: dispatch.NoPartition}, nil)
+	sub, err := p.join(Terms{Partition: dispatch.NoPartition}, nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, p.ask(sub, n, 0))
 	if leave {

@@ -30,7 +30,12 @@ type outlet[T any] struct {
 	news sync.Cond // demand, an end, or a reason to look again
 	core producer[T]
 	// ready is set by the first use: the stage's settings are read then.
-	ready    bool
+	ready     bool
+	calls     queue[call] // for the goroutine of a source
+	finishing bool        // a source is to end when it has made its calls
+	// changed, where it is set, is told under the lock of each subscriber that arrives
+	// or leaves.
+	changed  func(SubscriberChange)
 	appetite func()      // called without the lock whenever there is appetite
 	crashed  func(error) // called without the lock when the producer has failed
 	taps     []*func([]T)
@@ -95,6 +100,9 @@ func (o *outlet[T]) flush() (reports []order[T]) {
 	}
 	for i := 0; i < len(o.core.todo); i++ {
 		t := o.core.todo[i]
+		if t.discard == "" && o.changed != nil && (t.opened || t.ending != nil) {
+			o.changed(SubscriberChange{Count: t.joined, Who: t.sub.terms, Left: t.ending})
+		}
 		if t.discard != "" {
 			reports = append(reports, t)
 		} else if err := t.carryOut(); err != nil {
@@ -145,10 +153,10 @@ func (o *outlet[T]) report(discards []order[T]) {
 }
 
 // attach implements Outlet.Attach for a stage.
-func (o *outlet[T]) attach(terms Terms, r Receiver[T]) (up Upstream[T], err error) {
+func (o *outlet[T]) attach(terms Terms, keep func(T) bool, r Receiver[T]) (up Upstream[T], err error) {
 	o.lock()
 	defer o.unlock(&err)
-	sub, err := o.core.join(terms, r)
+	sub, err := o.core.join(terms, keep, r)
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +167,19 @@ func (o *outlet[T]) attach(terms Terms, r Receiver[T]) (up Upstream[T], err erro
 func (o *outlet[T]) emit(events []T) (err error) {
 	o.lock()
 	defer o.unlock(&err)
-	for _, watch := range o.taps {
-		(*watch)(events)
-	}
-	o.core.emit(events)
+	o.put(events)
 	if o.core.ended {
 		return cmp.Or(o.core.closing.Err, ErrEnded)
 	}
 	return nil
+}
+
+// put emits events under the lock.
+func (o *outlet[T]) put(events []T) {
+	for _, watch := range o.taps {
+		(*watch)(events)
+	}
+	o.core.emit(events)
 }
 
 // onCrash lets f be called when the producer fails before its stage does. f is
@@ -209,23 +222,54 @@ func (o *outlet[T]) hurry() {
 	o.core.hurry()
 }
 
-// await waits until the source is to produce: events are wanted, and more has
-// been asked since seen where seen is not 0. It reports false when the producer
-// closes or stopped returns true.
-func (o *outlet[T]) await(seen uint64, stopped func() bool) (demand int64, asks uint64, ok bool) {
+// duty is what a source is to do next: to make a call, or to produce as many events as
+// are wanted.
+type duty struct {
+	call   call
+	demand int64
+	asks   uint64
+}
+
+// await waits until the source has something to do: a call, or events are wanted and
+// more has been asked since seen where seen is not 0. It reports false when the
+// producer closes or stopped returns true.
+func (o *outlet[T]) await(seen uint64, stopped func() bool) (d duty, ok bool) {
 	o.lock()
 	defer o.mu.Unlock()
 	for {
 		if o.core.closing != nil || stopped() {
-			return 0, 0, false
+			return duty{}, false
+		}
+		if o.calls.len() > 0 {
+			d.call = o.calls.take(1)[0]
+			o.calls.sweep()
+			return d, true
+		}
+		if o.finishing {
+			return duty{}, false
 		}
 		if seen == 0 || o.core.asks != seen {
 			if n := o.core.wanted(); n > 0 {
-				return n, o.core.asks, true
+				return duty{demand: n, asks: o.core.asks}, true
 			}
 		}
 		o.news.Wait()
 	}
+}
+
+// post lets the stage's goroutine make a call.
+func (o *outlet[T]) post(f call) error {
+	o.lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.core.closing != nil || o.finishing:
+		return ErrEnded
+	case o.calls.len() >= maxCalls:
+		return ErrBusy
+	}
+	o.calls.push(f)
+	o.news.Broadcast()
+	return nil
 }
 
 // drain waits until the producer has ended.

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluicenet/sluice/internal/credit"
@@ -32,6 +33,10 @@ type producer[T any] struct {
 	produced   int64
 	discarded  map[string]int64
 	loose      int // events that are on their way into the store or out of it
+	// holding: asks are kept in held until forward.
+	holding bool
+	held    []heldAsk[T]
+	short   []*outflow[T] // those of whom events were dropped just now
 
 	todo []order[T]
 }
@@ -41,7 +46,13 @@ type outflow[T any] struct {
 	id       dispatch.ID
 	terms    Terms
 	receiver Receiver[T]
-	ledger   credit.Ledger
+	// keep, where it is set, says which events it gets.
+	keep   func(T) bool
+	ledger credit.Ledger
+	// allotted is the credit that the dispatcher was told of in all. It stays behind
+	// what was asked for where too much is not acknowledged.
+	allotted int64
+	dropped  int64 // by keep, and not asked for again yet
 	// left: it gets nothing more, and what it has not acknowledged is waited for.
 	left bool
 }
@@ -54,6 +65,7 @@ type order[T any] struct {
 	opened  bool
 	batch   Batch[T]
 	ending  *Ending
+	joined  int // how many subscribers there are then
 	discard string
 	count   int
 }
@@ -77,19 +89,19 @@ func newProducer[T any](d dispatch.Dispatcher[T], buffer Buffer) producer[T] {
 }
 
 // join takes in a subscriber without credit.
-func (p *producer[T]) join(terms Terms, r Receiver[T]) (*outflow[T], error) {
+func (p *producer[T]) join(terms Terms, keep func(T) bool, r Receiver[T]) (*outflow[T], error) {
 	if p.ended {
 		return nil, &EndedError{Ending: *p.closing}
 	}
 	id := p.lastID + 1
-	if err := p.dispatcher.Join(id, terms.dispatch()); err != nil {
+	if err := p.dispatcher.Join(id, dispatch.Terms{Partition: terms.Partition, Selector: keep != nil}); err != nil {
 		return nil, err
 	}
 	p.lastID = id
-	sub := &outflow[T]{id: id, terms: terms, receiver: r}
+	sub := &outflow[T]{id: id, terms: terms, keep: keep, receiver: r}
 	p.subs = append(p.subs, sub)
 	p.joined++
-	p.todo = append(p.todo, order[T]{sub: sub, opened: true})
+	p.todo = append(p.todo, order[T]{sub: sub, opened: true, joined: p.joined})
 	p.settle(0)
 	return sub, nil
 }
@@ -101,14 +113,68 @@ func (p *producer[T]) ask(sub *outflow[T], n, acked int64) error {
 		return err
 	}
 	if !sub.left {
-		if err := sub.ledger.Ask(n); err != nil {
-			return err
+		if n < 1 {
+			return credit.AskNotPositive
 		}
-		p.dispatcher.Ask(sub.id, n)
-		p.asks++
+		if p.holding {
+			p.held = append(p.held, heldAsk[T]{sub, n})
+		} else {
+			p.grant(sub, n)
+		}
 	}
 	p.settle(0)
 	return nil
+}
+
+// grant books n more, at least 1, that a subscriber may be sent.
+func (p *producer[T]) grant(sub *outflow[T], n int64) {
+	_ = sub.ledger.Ask(n)
+	p.allot(sub)
+	p.asks++
+}
+
+// maxUnacked is how many events a subscription may have that are not acknowledged,
+// however much it has asked for: so that memory is bounded also where demand is not.
+const maxUnacked = 100_000
+
+// allot tells the dispatcher of what a subscriber has asked for, as far as what it has
+// not acknowledged allows.
+func (p *producer[T]) allot(sub *outflow[T]) {
+	if sub.left {
+		return
+	}
+	n := min(sub.ledger.Granted(), sub.ledger.Acked()+maxUnacked) - sub.allotted
+	if n > 0 {
+		sub.allotted += n
+		p.dispatcher.Ask(sub.id, n)
+	}
+}
+
+// heldAsk is an ask that the dispatcher has not been told of.
+type heldAsk[T any] struct {
+	sub *outflow[T]
+	n   int64
+}
+
+// forward lets the asks pass that were held, one by one in their order, and all that
+// follow. The asks of those who have left are gone.
+func (p *producer[T]) forward() {
+	p.holding = false
+	held := p.held
+	p.held = nil
+	for _, h := range held {
+		if h.sub.left {
+			continue
+		}
+		p.grant(h.sub, h.n)
+		p.settle(0)
+	}
+}
+
+// room is how many events may be produced now without one being given up.
+func (p *producer[T]) room() int {
+	free := int64(max(p.store.limit.capacity-p.store.fresh, 0))
+	return int(min(credit.Add(max(p.open(), 0), free), math.MaxInt32))
 }
 
 // ack acknowledges.
@@ -132,16 +198,25 @@ func (p *producer[T]) book(sub *outflow[T], acked int64) error {
 	if sub.left && sub.ledger.Unacked() == 0 {
 		p.drop(sub)
 	}
+	p.allot(sub)
 	return nil
 }
 
-// revoke takes back the credit of a subscriber.
+// revoke takes back the credit of a subscriber, and what is held for it.
 func (p *producer[T]) revoke(sub *outflow[T]) int64 {
 	if sub.left {
 		return 0
 	}
-	n := p.dispatcher.Revoke(sub.id)
-	sub.ledger.Revoke(n)
+	n := sub.ledger.Credit()
+	p.held = slices.DeleteFunc(p.held, func(h heldAsk[T]) bool {
+		if h.sub == sub {
+			n = credit.Add(n, h.n)
+		}
+		return h.sub == sub
+	})
+	p.dispatcher.Revoke(sub.id)
+	sub.ledger.Revoke(sub.ledger.Credit())
+	sub.allotted = sub.ledger.Sent()
 	p.settle(0)
 	return n
 }
@@ -340,11 +415,7 @@ func (p *producer[T]) settle(produced int) {
 	}
 	p.discard(DiscardOverflow, p.store.trim())
 	before := p.unmet
-	owed := before - int64(produced)
-	if before == credit.Unbounded {
-		owed = 0
-	}
-	p.unmet = max(owed, p.open(), 0)
+	p.unmet = max(before-int64(produced), p.open(), 0)
 	if p.unmet > before {
 		p.asks++
 	}
@@ -384,7 +455,8 @@ func (p *producer[T]) finish() {
 	p.ended = true
 	for _, sub := range p.subs {
 		if !sub.left {
-			p.todo = append(p.todo, order[T]{sub: sub, ending: p.closing})
+			p.joined--
+			p.todo = append(p.todo, order[T]{sub: sub, ending: p.closing, joined: p.joined})
 		}
 		sub.left = true
 	}
@@ -402,12 +474,41 @@ func (p *producer[T]) check(d dispatch.Delivery, waiting int) {
 
 func (p *producer[T]) send(d dispatch.Delivery, b Batch[T]) {
 	for _, id := range d.To {
-		sub := p.find(id)
-		if err := sub.ledger.Send(int64(len(b.Events))); err != nil {
+		sub, mine := p.find(id), b
+		if sub.keep != nil {
+			mine.Events = p.kept(sub, b.Events)
+		}
+		if len(mine.Events) == 0 {
+			continue
+		}
+		if err := sub.ledger.Send(int64(len(mine.Events))); err != nil {
 			panic(fmt.Sprintf("stage: dispatcher %q: %v", p.dispatcher.Kind(), err))
 		}
-		p.todo = append(p.todo, order[T]{sub: sub, batch: b})
+		p.todo = append(p.todo, order[T]{sub: sub, batch: mine})
 	}
+	// What a selector has dropped was taken off a subscriber's credit, and is asked for
+	// again on its behalf, so that its account is what the consumer thinks it is.
+	for _, sub := range p.short {
+		p.dispatcher.Ask(sub.id, sub.dropped)
+		p.asks++
+		sub.dropped = 0
+	}
+	p.short = p.short[:0]
+}
+
+// kept is the part of events that a subscriber's selector keeps.
+func (p *producer[T]) kept(sub *outflow[T], events []T) []T {
+	kept := make([]T, 0, len(events))
+	for _, e := range events {
+		if sub.keep(e) {
+			kept = append(kept, e)
+		}
+	}
+	if n := len(events) - len(kept); n > 0 {
+		sub.dropped = int64(n)
+		p.short = append(p.short, sub)
+	}
+	return kept
 }
 
 func (p *producer[T]) find(id dispatch.ID) *outflow[T] {
@@ -430,7 +531,10 @@ func (p *producer[T]) part(sub *outflow[T], ending Ending) {
 	sub.left = true
 	p.joined--
 	p.dispatcher.Leave(sub.id)
-	p.todo = append(p.todo, order[T]{sub: sub, ending: &ending})
+	if sub.ledger.Granted() == credit.Unbounded {
+		p.unmet = 0
+	}
+	p.todo = append(p.todo, order[T]{sub: sub, ending: &ending, joined: p.joined})
 }
 
 // drop forgets a subscriber.

@@ -130,7 +130,7 @@ func (s *producerStory) step(t *testing.T, td *datadriven.TestData) (err error) 
 		if td.HasArg("partition") {
 			terms.Partition = valueOf(t, td, "partition")
 		}
-		if sub, err = s.p.join(terms, nil); err == nil {
+		if sub, err = s.p.join(terms, nil, nil); err == nil {
 			s.subs[who], s.sent[who] = sub, nil
 		}
 	case "ask":

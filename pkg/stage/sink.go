@@ -12,6 +12,14 @@ import (
 type Sink[T any] struct {
 	// Name names the stage; default sink-n.
 	Name string
+	// OnSubscribed is told of each subscription when its producer has accepted it, before
+	// its first batch: it may ask for events. Stop ends the stage well, any other error
+	// fails it.
+	OnSubscribed func(*Subscription) error
+	// OnCancelled is told of the end of each subscription of which OnSubscribed would
+	// have been told, behind its last batch. It decides instead of the cancel mode: with
+	// nil the stage lives on, Stop ends it well, any other error fails it.
+	OnCancelled func(*Subscription, Ending) error
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
@@ -50,7 +58,10 @@ func (s *Sink[T]) Inspect() Info {
 	return i
 }
 
-func (s *Sink[T]) inlet() *inlet[T] { return s.in }
+func (s *Sink[T]) inlet() *inlet[T] {
+	s.in.hook(s.OnSubscribed, s.OnCancelled)
+	return s.in
+}
 
 func (s *Sink[T]) isSink() bool { return true }
 
@@ -60,7 +71,7 @@ func (s *Sink[T]) open() error {
 	if err := s.life.begin(); err != nil {
 		return err
 	}
-	if err := s.in.open(); err != nil {
+	if err := s.inlet().open(); err != nil {
 		s.in.close(verdict{Failed, err}, false)
 		s.life.end(s.Name, err)
 		return err

@@ -24,14 +24,23 @@ type Source[T any] struct {
 	// OnDiscard is told of each number of events that were given up, and why. By
 	// default a warning is logged. It runs on the goroutine that gave them up.
 	OnDiscard func(reason string, count int)
+	// OnSubscribers is told of each subscriber that arrives or leaves, on the stage's own
+	// goroutine: what it asks for is produced afterwards.
+	OnSubscribers func(SubscriberChange)
+	// Accumulate holds what is asked for, until Forward: so that a whole pipeline can be
+	// connected before anything moves.
+	Accumulate bool
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
 
 	produce func(ctx context.Context, demand int) ([]T, error)
 	cleanup func()
-	out     *outlet[T]
-	life    life
+	// finished ends the ctx of the handler when the source is to finish.
+	finished context.Context
+	finish   context.CancelFunc
+	out      *outlet[T]
+	life     life
 }
 
 var (
@@ -49,10 +58,20 @@ var (
 // return more than was wanted: the rest is buffered. It ends the source by returning
 // io.EOF itself, together with its last events; any other error fails the stage,
 // and so does a panic. The slice it returns passes to sluice. Calls never overlap.
+//
+// Without produce, the source's events are those that are pushed, and those that the
+// handlers of its messages return.
 func NewSource[T any](produce func(ctx context.Context, demand int) ([]T, error)) *Source[T] {
 	s := &Source[T]{Name: defaultName("source"), produce: produce}
+	s.finished, s.finish = context.WithCancel(context.Background())
 	s.out = newOutlet(&s.Name, func() (dispatch.Dispatcher[T], Buffer) {
 		s.out.discard = s.OnDiscard
+		s.out.core.holding = s.Accumulate
+		if hook := s.OnSubscribers; hook != nil {
+			s.out.changed = func(c SubscriberChange) {
+				s.out.calls.push(func(context.Context) error { hook(c); return nil })
+			}
+		}
 		return s.Dispatcher, s.Buffer.or(KeepLast(DefaultCapacity))
 	})
 	return s
@@ -63,7 +82,7 @@ func (s *Source[T]) OutletName() string { return s.Name }
 
 // Attach implements [Outlet].
 func (s *Source[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
-	return s.out.attach(terms, r)
+	return s.out.attach(terms, nil, r)
 }
 
 // Done implements [Outlet].
@@ -108,41 +127,61 @@ func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 	// producer fails behind its back.
 	hctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(s.finished, cancel)()
 	s.out.onCrash(func(error) { cancel() })
 	ending = s.loop(ctx, hctx)
 }
 
-// loop produces until the source comes to its end. hctx is the handler's.
+// loop produces until the source comes to its end. hctx is the handlers'.
 func (s *Source[T]) loop(ctx, hctx context.Context) Ending {
 	stopped := func() bool { return ctx.Err() != nil }
 	seen := uint64(0)
 	for {
-		demand, asks, ok := s.out.await(seen, stopped)
+		d, ok := s.out.await(seen, stopped)
 		if !ok {
-			return Ending{Reason: Shutdown}
+			return s.ending(ctx)
 		}
 		var events []T
 		err := guard(func() (err error) {
-			events, err = s.produce(hctx, atOnce(demand))
+			switch {
+			case d.call != nil:
+				err = d.call(hctx)
+			case s.produce != nil:
+				events, err = s.produce(hctx, atOnce(d.demand))
+			}
 			return err
 		})
 		if err2 := s.out.emit(events); err2 != nil {
 			return Ending{Reason: Failed, Err: err2}
 		}
 		switch {
+		case err == nil && d.call != nil:
+			seen = 0
 		case err == nil:
 			seen = 0
 			if len(events) == 0 {
-				seen = asks
+				seen = d.asks
 			}
 		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure of what the source reads
 			return Ending{Reason: Completed}
-		case stopped() && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-			return Ending{Reason: Shutdown}
+		case hctx.Err() != nil && (errors.Is(err, hctx.Err()) || errors.Is(err, context.Cause(hctx))):
+			// Stopped, or finished. What was sent to it before it was finished comes first.
+			if stopped() || s.out.failure() != nil {
+				return s.ending(ctx)
+			}
+			seen = d.asks
 		default:
 			return Ending{Reason: Failed, Err: err}
 		}
 	}
+}
+
+// ending is how a source ends that did not end itself.
+func (s *Source[T]) ending(ctx context.Context) Ending {
+	if ctx.Err() != nil {
+		return Ending{Reason: Shutdown}
+	}
+	return Ending{Reason: Completed}
 }
 
 // atOnce limits what a handler is asked for in one call: it may well make a slice

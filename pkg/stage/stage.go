@@ -3,8 +3,6 @@ package stage
 import (
 	"context"
 	"time"
-
-	"github.com/sluicenet/sluice/pkg/dispatch"
 )
 
 // An Outlet is the face of a stage that events come out of. [Source] and [Gate]
@@ -112,7 +110,15 @@ type Terms struct {
 	ResumeWindow time.Duration
 }
 
-func (t Terms) dispatch() dispatch.Terms { return dispatch.Terms{Partition: t.Partition} }
+// SubscriberChange is news about the subscribers of an outlet.
+type SubscriberChange struct {
+	// Count is how many there are now.
+	Count int
+	// Who has arrived, or left.
+	Who Terms
+	// Left is how the subscription has ended, or nil for one that begins.
+	Left *Ending
+}
 
 // A Runner does its work inside Run and has stopped everything when Run returns.
 // Stages and nodes are runners.

@@ -1,0 +1,55 @@
+package stage
+
+import (
+	"context"
+	"sync"
+)
+
+// DeliveryInfo says where the batch of a handler comes from.
+type DeliveryInfo struct {
+	// Subscription is the one that it came on: a handler may ask for more on it, or
+	// cancel it. Neither waits.
+	Subscription *Subscription
+	// First is the position of the first event, from 1.
+	First int64
+	// Redelivered says that the events were sent before, to a consumer that is gone,
+	// and Attempts how often a handler has had them and did not finish.
+	Redelivered bool
+	Attempts    int
+}
+
+// Delivery returns where the batch comes from that the handler was called with, to
+// which ctx was given, directly or by way of contexts that were made of it. It
+// reports false elsewhere: in the handler of a source, or of a message. It is
+// valid for as long as the call of the handler takes.
+func Delivery(ctx context.Context) (DeliveryInfo, bool) {
+	h, ok := ctx.Value(deliveryKey{}).(*handlerContext)
+	if !ok {
+		return DeliveryInfo{}, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.info, h.info.Subscription != nil
+}
+
+type deliveryKey struct{}
+
+// handlerContext is the context of all handlers of one stage, one after the other.
+type handlerContext struct {
+	context.Context
+	mu   sync.Mutex
+	info DeliveryInfo
+}
+
+func (h *handlerContext) Value(key any) any {
+	if _, ok := key.(deliveryKey); ok {
+		return h
+	}
+	return h.Context.Value(key)
+}
+
+func (h *handlerContext) set(sub *Subscription, first int64, r run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.info = DeliveryInfo{Subscription: sub, First: first, Redelivered: r.redelivered, Attempts: r.attempts}
+}

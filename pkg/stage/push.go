@@ -1,0 +1,81 @@
+package stage
+
+import "context"
+
+// Push emits events into the source, from any goroutine: what was asked for goes out
+// at once, the rest is buffered, and what the buffer has no room for is given up by
+// its policy. The source cannot slow down whoever pushes; see PushWait. It returns
+// ErrEnded, and emits nothing, when the source has ended or is about to. The slice
+// stays the caller's.
+func (s *Source[T]) Push(events ...T) error {
+	_, err := s.out.push(nil, events)
+	return err
+}
+
+// PushWait is Push for those who can wait: it waits until there is room for the
+// events, so that none is given up, and pushes them in parts where they are more than
+// there will be room for. It returns the cause of ctx when that ends first, together
+// with how many events were emitted by then.
+func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
+	defer context.AfterFunc(ctx, s.out.wake)()
+	pushed := 0
+	for pushed < len(events) {
+		n, err := s.out.push(ctx, events[pushed:])
+		if pushed += n; err != nil {
+			return pushed, err
+		}
+	}
+	return pushed, nil
+}
+
+// Finish ends the source well, as if its handler had returned io.EOF: what was pushed
+// before is served first, and what was sent to it is handled. It does not wait.
+func (s *Source[T]) Finish() {
+	s.out.lock()
+	s.out.finishing = true
+	s.out.news.Broadcast()
+	s.out.mu.Unlock()
+	s.finish()
+}
+
+// Forward lets the asks pass that Accumulate has held, and all that follow. It does
+// nothing the second time, or without Accumulate.
+func (s *Source[T]) Forward() {
+	s.out.lock()
+	defer s.out.unlock(nil)
+	if s.out.core.holding {
+		s.out.core.forward()
+	}
+}
+
+// push emits events, all of them, or with a ctx as many as there is room for, at
+// least one.
+func (o *outlet[T]) push(ctx context.Context, events []T) (n int, err error) {
+	o.lock()
+	defer o.unlock(&err)
+	for n = len(events); ; {
+		if o.core.closing != nil || o.finishing {
+			return 0, ErrEnded
+		}
+		if ctx == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if n = min(o.core.room(), len(events)); n > 0 {
+			break
+		}
+		o.news.Wait()
+	}
+	o.core.asks++ // a handler that had nothing may have something now
+	o.put(events[:n])
+	return n, nil
+}
+
+// wake lets those look again who wait for something.
+func (o *outlet[T]) wake() {
+	o.mu.Lock()
+	o.news.Broadcast()
+	o.mu.Unlock()
+}

@@ -1,0 +1,57 @@
+package stage
+
+// Where is the part of an outlet's events that keep keeps: subscribe to it instead.
+//
+// At an outlet of this process keep runs at the producer, whose dispatcher has to
+// know selectors (dispatch.Broadcast does; others refuse the subscription): what it
+// drops costs the subscriber no demand. At an outlet elsewhere it runs here, and
+// what it drops has been sent, and counts as processed. keep may not wait. A panic of
+// it ends the stage that it runs in.
+func Where[T any](outlet Outlet[T], keep func(event T) bool) Outlet[T] {
+	return &view[T]{outlet, keep}
+}
+
+// view is a part of an outlet.
+type view[T any] struct {
+	Outlet[T]
+	keep func(T) bool
+}
+
+// selective is an outlet that can leave out events itself.
+type selective[T any] interface {
+	attachWhere(terms Terms, keep func(T) bool, r Receiver[T]) (Upstream[T], error)
+}
+
+func (s *Source[T]) attachWhere(terms Terms, keep func(T) bool, r Receiver[T]) (Upstream[T], error) {
+	return s.out.attach(terms, keep, r)
+}
+
+func (g *Gate[In, Out]) attachWhere(terms Terms, keep func(Out) bool, r Receiver[Out]) (Upstream[Out], error) {
+	return g.out.attach(terms, keep, r)
+}
+
+// unwrap returns the outlet that a view shows a part of, and which part.
+func unwrap[T any](outlet Outlet[T]) (Outlet[T], func(T) bool) {
+	v, ok := outlet.(*view[T])
+	if !ok {
+		return outlet, nil
+	}
+	inner, keep := unwrap(v.Outlet)
+	if keep == nil {
+		return inner, v.keep
+	}
+	return inner, func(e T) bool { return keep(e) && v.keep(e) }
+}
+
+// attach makes the subscription, and has what is not kept left out on one side or the
+// other.
+func (in *inflow[T]) attach(keep func(T) bool, r Receiver[T]) (Upstream[T], error) {
+	if keep == nil {
+		return in.outlet.Attach(in.terms, r)
+	}
+	if s, ok := in.outlet.(selective[T]); ok {
+		return s.attachWhere(in.terms, keep, r)
+	}
+	in.keep = keep
+	return in.outlet.Attach(in.terms, r)
+}
