@@ -302,3 +302,14 @@ func TestPartitions(t *testing.T) {
 		require.Len(t, rest.get(), 2000)
 	})
 }
+
+// A sink that stops asks for nothing more, also where an ask would be due.
+func TestStopDoesNotAsk(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src := &spy{Outlet: counter(1 << 30)}
+		sink := stage.NewSink(func(context.Context, []int) error { return stage.Stop })
+		stage.Connect[int](src, sink, stage.MaxDemand(2), stage.MinDemand(1))
+		require.NoError(t, stage.Run(t.Context(), src.Outlet.(stage.Runner), sink))
+		require.Equal(t, []int64{2}, src.asks.get())
+	})
+}

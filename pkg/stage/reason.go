@@ -44,7 +44,7 @@ func (r Reason) Normal() bool { return r == Completed || r == Shutdown || r == C
 // Ending is how a subscription ended.
 type Ending struct {
 	Reason Reason
-	// Err says more, where there is more to say. It is nil for normal reasons.
+	// Err says more, where there is more to say: an end that is not normal has one.
 	Err error
 	// Drop says that the producer has given to others what the consumer has received
 	// and not begun to handle: it is not handled here.

@@ -46,7 +46,8 @@ type Upstream[T any] interface {
 	Ask(n, acked int64) error
 	// Ack acknowledges everything up to position acked as processed.
 	Ack(acked int64) error
-	// Cancel ends the subscription. The answer is a call of Ended.
+	// Cancel ends the subscription. The answer is a call of Ended. One with Drain may
+	// be followed by one without, which takes back what is not processed by then.
 	Cancel(c Cancel[T])
 	// Revoke takes back what was asked for and not sent, and returns how much that
 	// was. The subscription stays.
