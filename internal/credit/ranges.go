@@ -47,6 +47,15 @@ func (s *Ranges) Contains(p int64) bool {
 	return false
 }
 
+// Count is the number of positions in the set.
+func (s *Ranges) Count() int64 {
+	var n int64
+	for _, r := range s.r {
+		n += r.Last - r.First + 1
+	}
+	return n
+}
+
 // All returns the ranges, in order. The slice is the caller's.
 func (s *Ranges) All() []Range { return slices.Clone(s.r) }
 

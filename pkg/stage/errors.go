@@ -23,6 +23,12 @@ var (
 	ErrCreditExceeded = errors.New("credit exceeded: more events than asked for")
 	// ErrAskNotPositive: an ask is for at least 1.
 	ErrAskNotPositive = errors.New("an ask must be for at least 1")
+	// ErrUnsupportedDemandMode: the stage does its own asking.
+	ErrUnsupportedDemandMode = errors.New("unsupported demand mode: the stage does its own asking")
+	// ErrTooManyRestarts: something failed more often than is tolerated.
+	ErrTooManyRestarts = errors.New("too many restarts")
+	// ErrNoWorker: there is no worker with that ID.
+	ErrNoWorker = errors.New("no such worker")
 	// ErrBusy: too many messages wait for the stage already.
 	ErrBusy = errors.New("the stage is busy: too many messages wait")
 	// ErrDrainTimeout: a stage that was stopped did not come to its end in time.

@@ -18,7 +18,7 @@ func (o told) Attach(terms stage.Terms, r stage.Receiver[int]) (stage.Upstream[i
 
 type aloud struct{ stage.Upstream[int] }
 
-func (u aloud) Ask(n, acked int64) error {
+func (u aloud) Ask(n, acked int64, _ ...stage.Range) error {
 	fmt.Printf("ask for %d, %d processed\n", n, acked)
 	return u.Upstream.Ask(n, acked)
 }

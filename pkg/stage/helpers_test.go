@@ -103,7 +103,7 @@ func (s *spy) Attach(terms stage.Terms, r stage.Receiver[int]) (stage.Upstream[i
 	return spied{up, &s.asks}, err
 }
 
-func (s spied) Ask(n, acked int64) error {
+func (s spied) Ask(n, acked int64, _ ...stage.Range) error {
 	s.asks.add(n)
 	return s.Upstream.Ask(n, acked)
 }
@@ -128,12 +128,16 @@ func (h *byHand) Attach(_ stage.Terms, r stage.Receiver[int]) (stage.Upstream[in
 	return h, nil
 }
 
-func (h *byHand) Ask(n, acked int64) error   { h.asks.add(n); h.acked.add(acked); return nil }
-func (h *byHand) Ack(acked int64) error      { h.acked.add(acked); return nil }
-func (h *byHand) Cancel(c stage.Cancel[int]) { h.cancels.add(c) }
-func (h *byHand) Revoke() int64              { return 0 }
-func (h *byHand) Discard(int, string)        {}
-func (h *byHand) deliver(events ...int)      { h.receiver().Deliver(stage.Batch[int]{Events: events}) }
+func (h *byHand) Ask(n, acked int64, _ ...stage.Range) error {
+	h.asks.add(n)
+	h.acked.add(acked)
+	return nil
+}
+func (h *byHand) Ack(acked int64, _ ...stage.Range) error { h.acked.add(acked); return nil }
+func (h *byHand) Cancel(c stage.Cancel[int])              { h.cancels.add(c) }
+func (h *byHand) Revoke() int64                           { return 0 }
+func (h *byHand) Discard(int, string)                     {}
+func (h *byHand) deliver(events ...int)                   { h.receiver().Deliver(stage.Batch[int]{Events: events}) }
 func (h *byHand) end(r stage.Reason, err error) {
 	h.receiver().Ended(stage.Ending{Reason: r, Err: err})
 }

@@ -19,6 +19,10 @@ type Info struct {
 	Lanes      int
 	// Discarded counts the events that were given up, by reason.
 	Discarded map[string]int64
+	// Workers is how many workers run, Failed how many have failed and were given up,
+	// Abandoned how many went on after they were told to end.
+	Workers           int
+	Failed, Abandoned int64
 	// Subscriptions are the stage's own; Subscribers are those of others to it.
 	Subscriptions, Subscribers []SubscriptionInfo
 }

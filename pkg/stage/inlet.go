@@ -30,6 +30,9 @@ type inlet[T any] struct {
 	// first subscription. With onCancelled, that decides instead of the cancel modes.
 	onSubscribed func(*Subscription) error
 	onCancelled  func(*Subscription, Ending) error
+	// adapt is set by a stage that handles events out of order: it accepts the terms of
+	// a subscription, or changes them.
+	adapt func(*settings) error
 }
 
 type declaration[T any] struct {
@@ -91,8 +94,18 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 		return err
 	}
 	s.terms.Stage = *l.name
-	outlet, keep := unwrap(outlet)
+	outlet, keep, err := resolve(outlet)
+	if err != nil {
+		return err
+	}
 	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
+	if l.adapt != nil {
+		if err := l.adapt(&s); err != nil {
+			return err
+		}
+		in.terms = s.terms
+		in.lent = &lent[T]{out: map[int64]Returned[T]{}}
+	}
 	in.window = newWindow(s.terms)
 	if l.onCancelled != nil {
 		in.mode = Temporary
@@ -302,10 +315,11 @@ func (l *inlet[T]) part(ctx context.Context, ended []*inflow[T]) (v *verdict) {
 	for _, in := range ended {
 		in.sub.ended(*in.ending)
 		l.mu.Lock()
-		up, acked := in.up, in.window.Acked()
+		up := in.up
+		acked, done := in.progress()
 		l.mu.Unlock()
 		if in.broken && up != nil {
-			up.Cancel(Cancel[T]{Acked: acked, Reason: in.ending.Err.Error()})
+			up.Cancel(Cancel[T]{Acked: acked, Done: done, Reason: in.ending.Err.Error()})
 		}
 		if l.onCancelled == nil || !in.sub.isOpen() {
 			continue
@@ -376,7 +390,8 @@ func (l *inlet[T]) close(v verdict, tried bool) verdict {
 		// its way would be lost otherwise.
 		up.Cancel(Cancel[T]{Drain: true, Reason: reason})
 		l.mu.Lock()
-		c := Cancel[T]{Acked: in.window.Acked(), Rest: l.core.rest(in, tried), Reason: reason}
+		acked, done := in.progress()
+		c := Cancel[T]{Acked: acked, Done: done, Rest: l.core.rest(in, tried), Reason: reason}
 		if in.ending == nil {
 			in.ending = &Ending{Reason: Cancelled, Err: v.err}
 		}
@@ -397,18 +412,20 @@ func (l *inlet[T]) drain(ours func(outlet any) bool) {
 	l.mu.Lock()
 	l.core.drain()
 	var leave []Upstream[T]
-	var acked []int64
+	var cancels []Cancel[T]
 	for _, in := range l.core.subs {
 		if ours(in.outlet) || in.leaving || in.up == nil {
 			continue
 		}
 		in.leaving = true
-		leave, acked = append(leave, in.up), append(acked, in.window.Acked())
+		acked, done := in.progress()
+		leave = append(leave, in.up)
+		cancels = append(cancels, Cancel[T]{Drain: true, Acked: acked, Done: done, Reason: "the stage is stopped"})
 	}
 	l.news.Broadcast()
 	l.mu.Unlock()
 	for i, up := range leave {
-		up.Cancel(Cancel[T]{Drain: true, Acked: acked[i], Reason: "the stage is stopped"})
+		up.Cancel(cancels[i])
 	}
 }
 

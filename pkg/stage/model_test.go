@@ -82,7 +82,7 @@ func (m *producerModel) join(t *rapid.T) {
 func (m *producerModel) ask(t *rapid.T) {
 	sub, n := m.any(t), rapid.Int64Range(1, 8).Draw(t, "n")
 	told := m.p.unmet
-	require.NoError(t, m.p.ask(sub, n, 0))
+	require.NoError(t, m.p.ask(sub, n, 0, nil))
 	m.asked[sub] += n
 	if m.kind != "broadcast" && m.kind != "partition" {
 		require.LessOrEqual(t, m.p.unmet-told, n)
@@ -94,7 +94,7 @@ func (m *producerModel) ack(t *rapid.T) {
 	sub := m.any(t)
 	n := rapid.IntRange(0, len(m.flight[sub])).Draw(t, "n")
 	m.processed(sub, n)
-	require.NoError(t, m.p.ack(sub, sub.ledger.Acked()+int64(n)))
+	require.NoError(t, m.p.ack(sub, sub.ledger.Acked()+int64(n), nil))
 	m.carryOut()
 }
 
@@ -114,7 +114,7 @@ func (m *producerModel) leave(t *rapid.T) {
 	m.carryOut()
 	n := len(m.flight[sub])
 	m.processed(sub, n)
-	require.NoError(t, m.p.ack(sub, sub.ledger.Sent()))
+	require.NoError(t, m.p.ack(sub, sub.ledger.Sent(), nil))
 	m.carryOut()
 }
 
@@ -243,7 +243,7 @@ func (m *producerModel) end() {
 	m.p.close(Ending{Reason: Completed})
 	m.carryOut()
 	for _, sub := range m.live {
-		require.NoError(m, m.p.ack(sub, sub.ledger.Sent()))
+		require.NoError(m, m.p.ack(sub, sub.ledger.Sent(), nil))
 	}
 	told := map[*outflow[int]]int{}
 	m.p.hurry()
@@ -286,7 +286,7 @@ func TestPendingDemand(t *testing.T) {
 func joinAndAsk(t require.TestingT, p *producer[int], n int64, leave bool) {
 	sub, err := p.join(Terms{Partition: dispatch.NoPartition}, nil, nil)
 	require.NoError(t, err)
-	require.NoError(t, p.ask(sub, n, 0))
+	require.NoError(t, p.ask(sub, n, 0, nil))
 	if leave {
 		p.leave(sub, Ending{Reason: Cancelled})
 	}

@@ -346,16 +346,16 @@ type upstream[T any] struct {
 	sub *outflow[T]
 }
 
-func (u *upstream[T]) Ask(n, acked int64) (err error) {
+func (u *upstream[T]) Ask(n, acked int64, done ...Range) (err error) {
 	u.o.lock()
 	defer u.o.unlock(&err)
-	return u.guard(u.o.core.ask(u.sub, n, acked))
+	return u.guard(u.o.core.ask(u.sub, n, acked, done))
 }
 
-func (u *upstream[T]) Ack(acked int64) (err error) {
+func (u *upstream[T]) Ack(acked int64, done ...Range) (err error) {
 	u.o.lock()
 	defer u.o.unlock(&err)
-	return u.guard(u.o.core.ack(u.sub, acked))
+	return u.guard(u.o.core.ack(u.sub, acked, done))
 }
 
 // guard ends a subscription whose consumer broke a rule.
@@ -369,7 +369,7 @@ func (u *upstream[T]) guard(err error) error {
 func (u *upstream[T]) Cancel(c Cancel[T]) {
 	u.o.lock()
 	defer u.o.unlock(nil)
-	if u.guard(u.o.core.book(u.sub, c.Acked)) != nil {
+	if u.guard(u.o.core.book(u.sub, c.Acked, c.Done)) != nil {
 		return
 	}
 	ending := Ending{Reason: Cancelled}

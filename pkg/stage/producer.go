@@ -49,6 +49,7 @@ type outflow[T any] struct {
 	// keep, where it is set, says which events it gets.
 	keep   func(T) bool
 	ledger credit.Ledger
+	done   credit.Ranges // processed out of order, above what is acknowledged
 	// allotted is the credit that the dispatcher was told of in all. It stays behind
 	// what was asked for where too much is not acknowledged.
 	allotted int64
@@ -108,8 +109,8 @@ func (p *producer[T]) join(terms Terms, keep func(T) bool, r Receiver[T]) (*outf
 
 // ask acknowledges, and then adds demand. An ask that crosses the end changes
 // nothing.
-func (p *producer[T]) ask(sub *outflow[T], n, acked int64) error {
-	if err := p.book(sub, acked); err != nil {
+func (p *producer[T]) ask(sub *outflow[T], n, acked int64, done []Range) error {
+	if err := p.book(sub, acked, done); err != nil {
 		return err
 	}
 	if !sub.left {
@@ -178,8 +179,8 @@ func (p *producer[T]) room() int {
 }
 
 // ack acknowledges.
-func (p *producer[T]) ack(sub *outflow[T], acked int64) error {
-	if err := p.book(sub, acked); err != nil {
+func (p *producer[T]) ack(sub *outflow[T], acked int64, done []Range) error {
+	if err := p.book(sub, acked, done); err != nil {
 		return err
 	}
 	p.settle(0)
@@ -188,13 +189,22 @@ func (p *producer[T]) ack(sub *outflow[T], acked int64) error {
 
 // book notes what is acknowledged. What is so already is no news: a consumer's asks
 // come from several goroutines, and may overtake each other.
-func (p *producer[T]) book(sub *outflow[T], acked int64) error {
+func (p *producer[T]) book(sub *outflow[T], acked int64, done []Range) error {
+	for _, r := range done {
+		if r.Last > sub.ledger.Sent() || r.First > r.Last {
+			return credit.AckBeyondSent
+		}
+		if r.Last > sub.ledger.Acked() {
+			sub.done.Add(max(r.First, sub.ledger.Acked()+1), r.Last)
+		}
+	}
 	if acked < sub.ledger.Acked() {
 		return nil
 	}
 	if _, err := sub.ledger.Ack(acked); err != nil {
 		return err
 	}
+	sub.done.Advance(acked)
 	if sub.left && sub.ledger.Unacked() == 0 {
 		p.drop(sub)
 	}
@@ -261,7 +271,7 @@ func (p *producer[T]) fail(sub *outflow[T], ending Ending, rest []Returned[T]) {
 	p.part(sub, ending)
 	p.drop(sub)
 	// Whatever comes back, it is no more than was sent, and it comes back once.
-	lost := int(sub.ledger.Unacked())
+	lost := int(sub.ledger.Unacked() - sub.done.Count())
 	_, _ = sub.ledger.Ack(sub.ledger.Sent())
 	rest = rest[:min(len(rest), lost)]
 	switch {

@@ -134,18 +134,18 @@ func (s *producerStory) step(t *testing.T, td *datadriven.TestData) (err error) 
 			s.subs[who], s.sent[who] = sub, nil
 		}
 	case "ask":
-		err = s.p.ask(sub, int64(number(t, td, 1)), acked)
+		err = s.p.ask(sub, int64(number(t, td, 1)), acked, nil)
 	case "ack":
-		err = s.p.ack(sub, int64(number(t, td, 1)))
+		err = s.p.ack(sub, int64(number(t, td, 1)), nil)
 	case "revoke":
 		s.note = fmt.Sprintf("took back %d\n", s.p.revoke(sub))
 	case "undelivered":
 		s.p.giveUp(sub, number(t, td, 1), "too large")
 	case "leave":
-		require.NoError(t, s.p.book(sub, acked))
+		require.NoError(t, s.p.book(sub, acked, nil))
 		s.p.leave(sub, Ending{Reason: Cancelled})
 	case "fail":
-		require.NoError(t, s.p.book(sub, acked))
+		require.NoError(t, s.p.book(sub, acked, nil))
 		rest := append([]Returned[int]{}, s.sent[who][sub.ledger.Acked():]...)
 		for i := range valueOf(t, td, "tried") {
 			rest[i].Attempts++

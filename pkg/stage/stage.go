@@ -3,6 +3,8 @@ package stage
 import (
 	"context"
 	"time"
+
+	"github.com/sluicenet/sluice/internal/credit"
 )
 
 // An Outlet is the face of a stage that events come out of. [Source] and [Gate]
@@ -41,11 +43,12 @@ type Receiver[T any] interface {
 // from any goroutine, also from several at once, and do not wait for a handler.
 // After the subscription has ended they do nothing.
 type Upstream[T any] interface {
-	// Ask acknowledges everything up to position acked as processed, and then adds
-	// n, at least 1, to what the producer may send.
-	Ask(n, acked int64) error
-	// Ack acknowledges everything up to position acked as processed.
-	Ack(acked int64) error
+	// Ask acknowledges everything up to position acked as processed, and the ranges
+	// done above it, and then adds n, at least 1, to what the producer may send.
+	Ask(n, acked int64, done ...Range) error
+	// Ack acknowledges everything up to position acked as processed, and the ranges
+	// done above it.
+	Ack(acked int64, done ...Range) error
 	// Cancel ends the subscription. The answer is a call of Ended. One with Drain may
 	// be followed by one without, which takes back what is not processed by then.
 	Cancel(c Cancel[T])
@@ -82,14 +85,19 @@ type Cancel[T any] struct {
 	// Drain lets everything that was sent be processed first. Otherwise all that is
 	// not acknowledged goes back to the producer.
 	Drain bool
-	// Acked is the position up to which everything is processed.
+	// Acked is the position up to which everything is processed, and Done are the
+	// ranges above it that are processed too.
 	Acked int64
+	Done  []Range
 	// Rest is what goes back when both ends are in one process, in order: a
 	// producer that keeps what it sent does not look at it.
 	Rest []Returned[T]
 	// Reason says why, in words.
 	Reason string
 }
+
+// Range is the positions First to Last of a subscription, both included.
+type Range = credit.Range
 
 // Returned is an event that goes back to its producer.
 type Returned[T any] struct {

@@ -163,6 +163,10 @@ func (e *edge[T]) ask(n int64) error {
 		e.l.mu.Unlock()
 		return ErrEnded
 	}
+	if e.in.lent != nil {
+		e.l.mu.Unlock()
+		return ErrUnsupportedDemandMode
+	}
 	e.in.window.Ask(n)
 	up, acked := e.in.up, e.in.window.Acked()
 	e.l.mu.Unlock()
@@ -176,9 +180,10 @@ func (e *edge[T]) cancel() {
 		return
 	}
 	e.in.leaving = true
-	up, acked := e.in.up, e.in.window.Acked()
+	up := e.in.up
+	acked, done := e.in.progress()
 	e.l.mu.Unlock()
-	up.Cancel(Cancel[T]{Drain: true, Acked: acked})
+	up.Cancel(Cancel[T]{Drain: true, Acked: acked, Done: done})
 }
 
 func (e *edge[T]) info() SubscriptionInfo {

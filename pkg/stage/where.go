@@ -30,17 +30,23 @@ func (g *Gate[In, Out]) attachWhere(terms Terms, keep func(Out) bool, r Receiver
 	return g.out.attach(terms, keep, r)
 }
 
-// unwrap returns the outlet that a view shows a part of, and which part.
-func unwrap[T any](outlet Outlet[T]) (Outlet[T], func(T) bool) {
-	v, ok := outlet.(*view[T])
-	if !ok {
-		return outlet, nil
+// resolve returns the outlet that a name stands for or a view shows a part of, and
+// which part.
+func resolve[T any](outlet Outlet[T]) (inner Outlet[T], keep func(T) bool, err error) {
+	switch o := outlet.(type) {
+	case *named[T]:
+		if inner, err = o.find(); err != nil {
+			return nil, nil, err
+		}
+		return resolve(inner)
+	case *view[T]:
+		if inner, keep, err = resolve(o.Outlet); keep == nil {
+			return inner, o.keep, err
+		}
+		inside := keep
+		return inner, func(e T) bool { return inside(e) && o.keep(e) }, err
 	}
-	inner, keep := unwrap(v.Outlet)
-	if keep == nil {
-		return inner, v.keep
-	}
-	return inner, func(e T) bool { return keep(e) && v.keep(e) }
+	return outlet, nil, nil
 }
 
 // attach makes the subscription, and has what is not kept left out on one side or the
