@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicenet/sluice/internal/config"
 	"github.com/sluicenet/sluice/pkg/stage"
@@ -147,10 +148,15 @@ func Conflicts(all []*Stage) error {
 	return config.Join(errs...)
 }
 
+// patience is how long a stage that has come to its end keeps what nobody has taken
+// yet. Whoever is to take it may be started later, and by somebody else.
+const patience = 365 * 24 * time.Hour
+
 // source completes a source.
 func (s *Stage) source(env Env, produce func(context.Context, int) ([]string, error)) {
 	src := stage.NewSource(produce)
 	src.Name, src.OnDiscard = s.Name, discards(env, s.Name)
+	src.DrainTimeout = patience
 	s.Runner, s.Outlet = src, src
 }
 
@@ -158,6 +164,7 @@ func (s *Stage) source(env Env, produce func(context.Context, int) ([]string, er
 func (s *Stage) gate(env Env, transform func(context.Context, []string) ([]string, error)) {
 	g := stage.NewGate(transform)
 	g.Name, g.OnDiscard = s.Name, discards(env, s.Name)
+	g.DrainTimeout = patience
 	s.Runner, s.Outlet, s.Inlet = g, g, g
 }
 

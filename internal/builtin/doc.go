@@ -37,6 +37,12 @@
 // delivered again is written again. rate slows a sink down to so many events per
 // second.
 //
+// # Ending
+//
+// A source or gate that has come to its end by itself keeps what is not taken until
+// somebody subscribes and takes it, for as long as that takes. When it is stopped, it
+// keeps it for those who subscribe already; who stops it says for how long.
+//
 // # Building and opening
 //
 // Build touches nothing outside. [Stage.Open] opens what a stage reads or writes,

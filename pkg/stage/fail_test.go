@@ -221,6 +221,9 @@ func TestPanicOfAReceiver(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, up.Ask(1, 0))
 			synctest.Wait()
+			if where != "ended" {
+				require.Len(t, src.Inspect().Subscribers, 1, "only the other is left")
+			}
 			up.Cancel(stage.Cancel[int]{})
 			require.NoError(t, other.Ask(100, 0))
 			synctest.Wait()

@@ -214,7 +214,7 @@ func TestExpandingGateWithoutBuffer(t *testing.T) {
 	})
 }
 
-// GAT-24, as DESIGN has it: a gate that stops serves what it has made.
+// GAT-24, corrected: a gate that stops serves what it has made.
 func TestGateStops(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		src := counter(1 << 30)

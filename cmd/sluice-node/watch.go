@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluicenet/sluice/pkg/stage"
+)
+
+const (
+	// waitingAfter is when a subscription that waits is worth a word.
+	waitingAfter = 10 * time.Second
+	// lookEvery is how often a stage that comes to its end is looked at.
+	lookEvery = 5 * time.Millisecond
+
+	msgStageEnded        = "stage ended"
+	msgSubscriptionEnded = "subscription ended"
+)
+
+// watcher says how stages and subscriptions end, as they do, and closes what the
+// stages used.
+type watcher struct {
+	n   *network
+	log *slog.Logger
+	say func(failure)
+	// drain lets the other stages end.
+	drain context.CancelCauseFunc
+	over  chan struct{} // the run has ended
+	all   sync.WaitGroup
+
+	mu     sync.Mutex
+	failed bool
+	// ended are the stages whose end was noted.
+	ended map[string]bool
+}
+
+func newWatcher(n *network, log *slog.Logger, say func(failure), drain context.CancelCauseFunc) *watcher {
+	w := &watcher{n: n, log: log, say: say, drain: drain, over: make(chan struct{}), ended: map[string]bool{}}
+	for _, p := range n.stages {
+		w.ended[p.Name] = false
+	}
+	return w
+}
+
+func (w *watcher) begin() {
+	for _, p := range w.n.stages {
+		for _, s := range p.subs {
+			w.all.Go(func() { w.subscription(p, s) })
+		}
+		w.all.Go(func() { w.stage(p) })
+	}
+}
+
+// finish notes what is left to note when the run has ended with err.
+func (w *watcher) finish(ctx context.Context, err error) {
+	close(w.over)
+	w.all.Wait()
+	if ctx.Err() == nil {
+		w.losses()
+	}
+	for _, one := range each(err) {
+		var e *stage.Error
+		switch {
+		case ctx.Err() != nil && one == context.Cause(ctx): //nolint:errorlint // as Run returns it, alone
+		case errors.As(one, &e) && w.ended[e.Stage]:
+		default:
+			w.report(one)
+		}
+	}
+}
+
+// losses says what was discarded in a run that nobody has told to stop: the result is
+// not complete then.
+func (w *watcher) losses() {
+	for _, p := range w.n.stages {
+		for reason, n := range p.Runner.Inspect().Discarded {
+			w.report(&lossError{p.Name, reason, n})
+		}
+	}
+}
+
+// result is the error of the run.
+func (w *watcher) result() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed {
+		return errReported
+	}
+	return nil
+}
+
+// report says what went wrong, unless it follows from what another stage of this
+// process says by itself.
+func (w *watcher) report(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = true
+	defer w.drain(errStageFailed)
+	var sub *stage.SubscriptionError
+	if errors.As(err, &sub) && sub.Reason == stage.Failed {
+		if _, local := w.ended[sub.Outlet]; local {
+			return
+		}
+	}
+	w.say(failureOf(err))
+}
+
+var errStageFailed = errors.New("a stage has failed")
+
+// wait returns when c is closed. It reports false when the run has ended before.
+func (w *watcher) wait(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-w.over:
+	}
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// subscription says when a subscription waits for long, and how it ends.
+func (w *watcher) subscription(p *part, s *subscription) {
+	patience, cancel := context.WithTimeout(context.Background(), waitingAfter)
+	defer cancel()
+	log := w.log.With("outlet", s.outlet, "stage", p.Name)
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		if s.Ready(patience) != nil && errors.Is(patience.Err(), context.DeadlineExceeded) {
+			log.Warn("still waiting for the outlet: nobody offers it, or who does cannot be reached")
+		}
+	}()
+	ended := w.wait(s.Done())
+	cancel()
+	<-stop
+	if !ended {
+		return
+	}
+	e := s.Ending()
+	args := []any{"reason", e.Reason.String()}
+	if c := s.counts; c != nil {
+		args = append(args, "asked", c.asked.Load(), "received", c.received.Load(), "acked", c.acked.Load())
+	}
+	// Where it did not end well, the stage says why.
+	log.Info(msgSubscriptionEnded, args...)
+}
+
+// stage says how a stage ends, and closes what it used.
+func (w *watcher) stage(p *part) {
+	for _, s := range p.subs {
+		w.wait(s.Done())
+	}
+	if p.Outlet != nil {
+		w.wait(p.Outlet.Done())
+	}
+	// It has told everybody, and ends within moments.
+	info := p.Runner.Inspect()
+	for info.State != "ended" && info.State != "failed" {
+		running := true
+		select {
+		case <-w.over:
+			running = false
+		case <-time.After(lookEvery):
+		}
+		info = p.Runner.Inspect()
+		if !running && info.State != "ended" && info.State != "failed" {
+			_ = p.Close() // it has never run
+			return
+		}
+	}
+	w.mu.Lock()
+	w.ended[p.Name] = true
+	w.mu.Unlock()
+	if info.Err != nil {
+		w.report(info.Err)
+	}
+	if err := p.Close(); err != nil && info.Err == nil {
+		w.report(err)
+	}
+	args := []any{"stage", p.Name, "state", info.State}
+	if p.Inlet != nil {
+		args = append(args, "in", info.In)
+	}
+	if p.Outlet != nil {
+		args = append(args, "out", info.Out)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(info.Discarded)) {
+		args = append(args, "discarded: "+reason, info.Discarded[reason])
+	}
+	w.log.Info(msgStageEnded, args...)
+}
