@@ -90,6 +90,7 @@ func (n *network) run(ctx context.Context, log *slog.Logger, say func(failure)) 
 	go func() { ended <- stage.Run(ctx, n.runners()...) }()
 	select {
 	case err := <-ended:
+		stop() // there is nothing to drain any more
 		w.finish(ctx, err)
 	case <-late(ctx):
 		w.report(errLate)

@@ -49,10 +49,14 @@ func newWatcher(n *network, log *slog.Logger, say func(failure), drain context.C
 
 func (w *watcher) begin() {
 	for _, p := range w.n.stages {
-		for _, s := range p.subs {
-			w.all.Go(func() { w.subscription(p, s) })
-		}
-		w.all.Go(func() { w.stage(p) })
+		w.all.Go(func() {
+			var subs sync.WaitGroup
+			for _, s := range p.subs {
+				subs.Go(func() { w.subscription(p, s) })
+			}
+			subs.Wait()
+			w.stage(p)
+		})
 	}
 }
 
@@ -154,11 +158,8 @@ func (w *watcher) subscription(p *part, s *subscription) {
 	log.Info(msgSubscriptionEnded, args...)
 }
 
-// stage says how a stage ends, and closes what it used.
+// stage says how a stage ends whose subscriptions have ended, and closes what it used.
 func (w *watcher) stage(p *part) {
-	for _, s := range p.subs {
-		w.wait(s.Done())
-	}
 	if p.Outlet != nil {
 		w.wait(p.Outlet.Done())
 	}
