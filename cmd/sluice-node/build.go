@@ -27,8 +27,6 @@ type part struct {
 type subscription struct {
 	*stage.Subscription
 	outlet string
-	// counts is nil where both ends are in this process.
-	counts *counts
 }
 
 // settings are those that are not in the file.
@@ -89,18 +87,11 @@ func (n *network) connect(p *part, from []config.From, local map[string]stage.Ou
 		sub := &subscription{outlet: f.Outlet}
 		outlet, ok := local[f.Outlet]
 		if !ok {
-			sub.counts = &counts{}
-			outlet = counted{node.Outlet(n.node, wire.Text(f.Outlet)), sub.counts}
+			outlet = node.Outlet(n.node, wire.Text(f.Outlet))
 		}
-		opts := terms(f)
-		if len(from) > 1 {
-			opts = append(opts, stage.Transient)
-		}
-		sub.Subscription = stage.Connect(outlet, p.Inlet, opts...)
+		// A stage that reads several outlets goes on until the last of them is over.
+		sub.Subscription = stage.Connect(outlet, p.Inlet, append(terms(f), stage.Joint)...)
 		p.subs = append(p.subs, sub)
-	}
-	if len(from) > 1 {
-		stage.Connect[string](&all{subs: p.subs}, p.Inlet)
 	}
 }
 

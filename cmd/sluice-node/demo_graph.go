@@ -11,12 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// edge is one subscription of the demo, with its counts. What was asked for within
-// one process is not known any more when it is over.
+// edge is one subscription of the demo, with its counts.
 type edge struct {
 	outlet, from, stage, to string
 	asked, sent, acked      int64
-	local                   bool
 }
 
 // edges are the subscriptions, in the order of the flow.
@@ -24,7 +22,7 @@ func (d *demo) edges() []edge {
 	a, b, c := d.nodes[nodeA], d.nodes[nodeB], d.nodes[nodeC]
 	return []edge{
 		{outlet: "lines", from: nodeA, stage: "kept", to: nodeB, asked: b.inflows["kept"].Asked, sent: a.stages["lines"].Out, acked: b.inflows["kept"].Acked},
-		{outlet: "kept", from: nodeB, stage: "loud", to: nodeB, local: true, sent: b.stages["kept"].Out, acked: b.stages["loud"].In},
+		{outlet: "kept", from: nodeB, stage: "loud", to: nodeB, asked: b.inflows["loud"].Asked, sent: b.stages["kept"].Out, acked: b.inflows["loud"].Acked},
 		{outlet: "loud", from: nodeB, stage: "out", to: nodeC, asked: c.inflows["out"].Asked, sent: b.stages["loud"].Out, acked: c.inflows["out"].Acked},
 	}
 }
@@ -90,13 +88,9 @@ func table(b *strings.Builder, p paint, edges []edge) bool {
 	}
 	b.WriteString(p.dim(fmt.Sprintf("  %-23s  %*s  %*s  %*s", "SUBSCRIPTION", w, "ASKED", w, "SENT", w, "ACKED")) + "\n")
 	for _, e := range edges {
-		asked, note := number(e.asked), ""
-		if e.local {
-			asked, note = "-", "   within one process"
-		}
-		fmt.Fprintf(b, "  %-8s ──▶ %-8s    %*s  %*s  %*s%s\n", pad(e.outlet, 5)+" @"+e.from, pad(e.stage, 5)+" @"+e.to,
-			w, asked, w, number(e.sent), w, number(e.acked), p.dim(note))
-		ok = ok && e.sent == e.acked && (e.local || e.sent <= e.asked)
+		fmt.Fprintf(b, "  %-8s ──▶ %-8s    %*s  %*s  %*s\n", pad(e.outlet, 5)+" @"+e.from, pad(e.stage, 5)+" @"+e.to,
+			w, number(e.asked), w, number(e.sent), w, number(e.acked))
+		ok = ok && e.sent == e.acked && e.sent <= e.asked
 	}
 	return ok
 }

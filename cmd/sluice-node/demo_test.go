@@ -64,7 +64,7 @@ const demoEnd = `
 
   SUBSCRIPTION             ASKED   SENT  ACKED
   lines @a ──▶ kept  @b    1,000    226    226
-  kept  @b ──▶ loud  @b        -     15     15   within one process
+  kept  @b ──▶ loud  @b    1,000     15     15
   loud  @b ──▶ out   @c    1,000     15     15
 
   Nothing was sent that was not asked for, and all of it was acknowledged.

@@ -15,8 +15,6 @@ import (
 const (
 	// waitingAfter is when a subscription that waits is worth a word.
 	waitingAfter = 10 * time.Second
-	// lookEvery is how often a stage that comes to its end is looked at.
-	lookEvery = 5 * time.Millisecond
 
 	msgStageEnded        = "stage ended"
 	msgSubscriptionEnded = "subscription ended"
@@ -54,8 +52,8 @@ func (w *watcher) begin() {
 			for _, s := range p.subs {
 				subs.Go(func() { w.subscription(p, s) })
 			}
-			subs.Wait()
 			w.stage(p)
+			subs.Wait()
 		})
 	}
 }
@@ -151,8 +149,8 @@ func (w *watcher) subscription(p *part, s *subscription) {
 	}
 	e := s.Ending()
 	args := []any{"reason", e.Reason.String()}
-	if c := s.counts; c != nil {
-		args = append(args, "asked", c.asked.Load(), "received", c.received.Load(), "acked", c.acked.Load())
+	if i := s.Info(); i.Granted > 0 {
+		args = append(args, "asked", i.Granted, "received", i.Received, "acked", i.Acked)
 	}
 	// Where it did not end well, the stage says why.
 	log.Info(msgSubscriptionEnded, args...)
@@ -160,24 +158,11 @@ func (w *watcher) subscription(p *part, s *subscription) {
 
 // stage says how a stage ends whose subscriptions have ended, and closes what it used.
 func (w *watcher) stage(p *part) {
-	if p.Outlet != nil {
-		w.wait(p.Outlet.Done())
+	if !w.wait(p.Runner.Ended()) {
+		_ = p.Close() // it has never run
+		return
 	}
-	// It has told everybody, and ends within moments.
 	info := p.Runner.Inspect()
-	for info.State != "ended" && info.State != "failed" {
-		running := true
-		select {
-		case <-w.over:
-			running = false
-		case <-time.After(lookEvery):
-		}
-		info = p.Runner.Inspect()
-		if !running && info.State != "ended" && info.State != "failed" {
-			_ = p.Close() // it has never run
-			return
-		}
-	}
 	w.mu.Lock()
 	w.ended[p.Name] = true
 	w.mu.Unlock()

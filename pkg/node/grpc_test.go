@@ -227,4 +227,5 @@ func TestPanicInACall(t *testing.T) {
 
 type badInspector struct{}
 
-func (badInspector) Inspect() stage.Info { panic("no") }
+func (badInspector) Inspect() stage.Info    { panic("no") }
+func (badInspector) Ended() <-chan struct{} { return nil }

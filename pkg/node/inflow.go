@@ -57,29 +57,29 @@ func unoffered(outlet string) error {
 }
 
 // Ask implements stage.Upstream.
-func (i *inflow[T]) Ask(n, acked int64) error {
+func (i *inflow[T]) Ask(n, acked int64, done ...stage.Range) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	// After the end it asks for nothing, and still acknowledges.
-	i.processed(acked, i.given)
+	i.processed(acked, done, i.given)
 	i.poke()
 	return i.core.Ask(n)
 }
 
 // Ack implements stage.Upstream.
-func (i *inflow[T]) Ack(acked int64) error {
+func (i *inflow[T]) Ack(acked int64, done ...stage.Range) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.processed(acked, true)
+	i.processed(acked, done, true)
 	i.poke()
 	return nil
 }
 
 // processed books what is processed. What is booked already is no news: asks come
 // from several goroutines, and may overtake each other.
-func (i *inflow[T]) processed(acked int64, idle bool) {
+func (i *inflow[T]) processed(acked int64, done []stage.Range, idle bool) {
 	if acked >= i.core.Acked() {
-		_ = i.core.Processed(acked, nil, idle)
+		_ = i.core.Processed(acked, done, idle)
 	}
 }
 
@@ -87,7 +87,7 @@ func (i *inflow[T]) processed(acked int64, idle bool) {
 func (i *inflow[T]) Cancel(c stage.Cancel[T]) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.processed(c.Acked, true)
+	i.processed(c.Acked, c.Done, true)
 	kind := sluicev1.CancelKind_CANCEL_KIND_FAILED
 	if c.Drain {
 		kind = sluicev1.CancelKind_CANCEL_KIND_DRAIN

@@ -58,6 +58,7 @@ type item[T any] struct {
 type todo[T any] struct {
 	ask    int64
 	acked  int64
+	done   []stage.Range
 	cancel *stage.Cancel[T]
 }
 
@@ -89,9 +90,9 @@ func (v *served[T]) do(t todo[T]) {
 	case t.cancel != nil:
 		v.up.Cancel(*t.cancel)
 	case t.ask > 0:
-		_ = v.up.Ask(t.ask, t.acked)
-	case t.acked > 0:
-		_ = v.up.Ack(t.acked)
+		_ = v.up.Ask(t.ask, t.acked, t.done...)
+	case t.acked > 0 || len(t.done) > 0:
+		_ = v.up.Ack(t.acked, t.done...)
 	}
 }
 
@@ -137,7 +138,9 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 	t := todo[T]{ask: step.Allot}
 	base := v.core.Acked() - step.Release // the position before kept[0]
 	if len(step.Return) > 0 {
-		t.cancel = &stage.Cancel[T]{Acked: step.Return[0].First - 1, Rest: v.returned(step.Return, base)}
+		t.cancel = &stage.Cancel[T]{
+			Acked: step.Return[0].First - 1, Done: between(step.Return, base+step.Release), Rest: v.returned(step.Return, base),
+		}
 	}
 	if step.Release > 0 {
 		n := int(min(step.Release, int64(len(v.kept))))
@@ -220,19 +223,24 @@ func (v *served[T]) frame(s *stream, f *sluicev1.SubscriberFrame) error {
 
 func (v *served[T]) take(f *sluicev1.SubscriberFrame) (todo[T], error) {
 	var step wire.Step
+	var done []stage.Range
 	var err error
 	switch f := f.GetFrame().(type) {
 	case *sluicev1.SubscriberFrame_Ask:
-		step, err = v.core.Ask(f.Ask.GetN(), f.Ask.GetAcked(), wire.DoneOf(f.Ask.GetDone()))
+		done = wire.DoneOf(f.Ask.GetDone())
+		step, err = v.core.Ask(f.Ask.GetN(), f.Ask.GetAcked(), done)
 	case *sluicev1.SubscriberFrame_Ack:
-		step, err = v.core.Ack(f.Ack.GetAcked(), wire.DoneOf(f.Ack.GetDone()))
+		done = wire.DoneOf(f.Ack.GetDone())
+		step, err = v.core.Ack(f.Ack.GetAcked(), done)
 	case *sluicev1.SubscriberFrame_Cancel:
 		return v.cancel(f.Cancel)
 	}
 	if err != nil {
 		return todo[T]{}, err
 	}
-	return v.apply(step), nil
+	t := v.apply(step)
+	t.done = done
+	return t, nil
 }
 
 // cancel applies a Cancel. A drain goes to the stage first: what that has delivered
@@ -245,7 +253,7 @@ func (v *served[T]) cancel(c *sluicev1.Cancel) (todo[T], error) {
 			return todo[T]{}, err
 		}
 		t := v.apply(step)
-		t.cancel = &stage.Cancel[T]{Drain: true, Acked: t.acked, Reason: c.GetReason()}
+		t.cancel = &stage.Cancel[T]{Drain: true, Acked: t.acked, Done: done, Reason: c.GetReason()}
 		return t, nil
 	}
 	step, err := v.core.Cancel(c.GetKind(), c.GetAcked(), done)
@@ -597,15 +605,29 @@ func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 // nobody is the upstream of a session whose outlet has ended.
 type nobody[T any] struct{}
 
-func (nobody[T]) Ask(_, _ int64) error    { return nil }
-func (nobody[T]) Ack(int64) error         { return nil }
-func (nobody[T]) Cancel(stage.Cancel[T])  {}
-func (nobody[T]) Revoke() int64           { return 0 }
-func (nobody[T]) Discard(_ int, _ string) {}
+func (nobody[T]) Ask(_, _ int64, _ ...stage.Range) error { return nil }
+func (nobody[T]) Ack(int64, ...stage.Range) error        { return nil }
+func (nobody[T]) Cancel(stage.Cancel[T])                 {}
+func (nobody[T]) Revoke() int64                          { return 0 }
+func (nobody[T]) Discard(_ int, _ string)                {}
 
 func message(err error) string {
 	if err == nil {
 		return ""
 	}
 	return clip(err.Error())
+}
+
+// between are the positions that ranges leave out, from the first of them to last.
+func between(ranges []credit.Range, last int64) (gaps []stage.Range) {
+	for i, r := range ranges {
+		next := last + 1
+		if i+1 < len(ranges) {
+			next = ranges[i+1].First
+		}
+		if r.Last+1 < next {
+			gaps = append(gaps, stage.Range{First: r.Last + 1, Last: next - 1})
+		}
+	}
+	return gaps
 }

@@ -130,6 +130,9 @@ const (
 	Transient
 	// Temporary: the consumer lives on.
 	Temporary
+	// Joint: the consumer ends, well, when the last of its joint subscriptions has ended
+	// well, and at once when one of them did not.
+	Joint
 )
 
 func (m CancelMode) apply(s *settings) { s.mode = m }

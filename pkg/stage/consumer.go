@@ -278,6 +278,8 @@ func (c *consumer[T]) remove(in *inflow[T]) {
 		c.over = &verdict{e.Reason, &SubscriptionError{Outlet: in.name, Reason: e.Reason, Err: e.Err}}
 	case c.draining && len(c.subs) == 0, !c.draining && in.mode == Permanent:
 		c.over = &verdict{reason: e.Reason}
+	case !c.draining && in.mode == Joint && !slices.ContainsFunc(c.subs, func(s *inflow[T]) bool { return s.mode == Joint }):
+		c.over = &verdict{reason: e.Reason}
 	}
 }
 

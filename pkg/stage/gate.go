@@ -109,6 +109,9 @@ func (g *Gate[In, Out]) Tap(watch func(events []Out)) (stop func()) { return g.o
 // Run runs the stage alone. See the function [Run].
 func (g *Gate[In, Out]) Run(ctx context.Context) error { return Run(ctx, g) }
 
+// Ended is closed when the stage has ended.
+func (g *Gate[In, Out]) Ended() <-chan struct{} { return g.life.ended() }
+
 // Inspect returns a snapshot. It does not wait for the handler.
 func (g *Gate[In, Out]) Inspect() Info {
 	i := Info{Name: g.Name, Kind: "gate"}

@@ -17,6 +17,7 @@ type life struct {
 	mu    sync.Mutex
 	state string // "" stands for ready
 	err   error
+	over  chan struct{} // closed when it has ended; made when somebody asks
 }
 
 func (l *life) begin() error {
@@ -43,6 +44,22 @@ func (l *life) end(name string, err error) {
 	if err != nil && l.err == nil {
 		l.state, l.err = "failed", &Error{Stage: name, Err: err}
 	}
+	if l.over == nil {
+		l.over = make(chan struct{})
+	}
+	if !isClosed(l.over) {
+		close(l.over)
+	}
+}
+
+// ended returns a channel that is closed when the stage has ended.
+func (l *life) ended() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over == nil {
+		l.over = make(chan struct{})
+	}
+	return l.over
 }
 
 func (l *life) result() error {

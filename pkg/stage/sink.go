@@ -50,6 +50,9 @@ func NewSink[T any](consume func(ctx context.Context, events []T) error) *Sink[T
 // Run runs the stage alone. See the function [Run].
 func (s *Sink[T]) Run(ctx context.Context) error { return Run(ctx, s) }
 
+// Ended is closed when the stage has ended.
+func (s *Sink[T]) Ended() <-chan struct{} { return s.life.ended() }
+
 // Inspect returns a snapshot. It does not wait for the handler.
 func (s *Sink[T]) Inspect() Info {
 	i := Info{Name: s.Name, Kind: "sink"}

@@ -94,6 +94,9 @@ func (s *Source[T]) Tap(watch func(events []T)) (stop func()) { return s.out.tap
 // Run runs the stage alone. See the function [Run].
 func (s *Source[T]) Run(ctx context.Context) error { return Run(ctx, s) }
 
+// Ended is closed when the stage has ended.
+func (s *Source[T]) Ended() <-chan struct{} { return s.life.ended() }
+
 // Inspect returns a snapshot. It does not wait for the handler.
 func (s *Source[T]) Inspect() Info {
 	i := Info{Name: s.Name, Kind: "source"}

@@ -148,5 +148,8 @@ type Host interface {
 
 // Inspector is a stage that can be looked at while it runs.
 type Inspector interface {
+	// Inspect returns a snapshot. It does not wait for a handler.
 	Inspect() Info
+	// Ended is closed when the stage has ended and its last snapshot stands.
+	Ended() <-chan struct{}
 }

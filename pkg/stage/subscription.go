@@ -86,12 +86,20 @@ func (s *Subscription) Ending() Ending {
 	return s.ending
 }
 
-// Info is a snapshot of the consumer's side.
+// Info is a snapshot of the consumer's side. Of a subscription that has ended it is
+// the last one.
 func (s *Subscription) Info() SubscriptionInfo {
-	if e := s.current(); e != nil {
-		return e.info()
+	s.mu.Lock()
+	e, ended := s.edge, s.ending.Reason != 0
+	s.mu.Unlock()
+	i := SubscriptionInfo{}
+	if e != nil {
+		i = e.info()
 	}
-	return SubscriptionInfo{State: "ended"}
+	if ended {
+		i.State = "ended"
+	}
+	return i
 }
 
 // current returns the live edge, or nil.

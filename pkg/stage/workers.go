@@ -135,6 +135,9 @@ func (w *Workers[T]) adapt(s *settings) error {
 // Run runs the stage alone. See the function [Run].
 func (w *Workers[T]) Run(ctx context.Context) error { return Run(ctx, w) }
 
+// Ended is closed when the stage has ended.
+func (w *Workers[T]) Ended() <-chan struct{} { return w.life.ended() }
+
 // Inspect returns a snapshot. It does not wait for workers.
 func (w *Workers[T]) Inspect() Info {
 	i := Info{Name: w.Name, Kind: "sink"}
