@@ -78,6 +78,7 @@ const (
 	openTimeout    = 10 * time.Second // for the first frame of a stream
 	catalogTimeout = 2 * time.Second
 	joinTimeout    = 2 * time.Second // that Start gives the first join
+	drainGrace     = 5 * time.Second // for a broken connection, when the node is about to leave
 	rejoinEvery    = 10 * time.Second
 	leaveTimeout   = 2 * time.Second
 	// farewell is how long a subscription that nobody waits for any more goes on

@@ -148,6 +148,7 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 	if err := n.cluster.start(ctx); err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
+	context.AfterFunc(ctx, n.drain)
 	close(n.up)
 	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.gossip, "cluster", n.config.Cluster)
 	return nil
@@ -204,7 +205,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		n.shut()
 		return nil
 	}
-	n.cluster.announce()
+	n.drain()
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -225,6 +226,19 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
+// drain says that the node is about to leave: the stages have been told to end. It
+// takes no new subscribers, and those whose connection is broken have a moment left to
+// come back, since nobody waits for them as long as their window.
+func (n *Node) drain() {
+	if n.draining.Swap(true) {
+		return
+	}
+	n.cluster.announce()
+	for _, p := range n.publications() {
+		p.hurry()
+	}
+}
+
 // leave books that the node stops: it takes no new subscriptions, of its own or of
 // others. It reports whether this is the first call, and whether the node has run.
 func (n *Node) leave() (first, ran bool) {
@@ -236,7 +250,6 @@ func (n *Node) leave() (first, ran bool) {
 	n.left = time.Now()
 	ran = n.state == running
 	n.state = stopped
-	n.draining.Store(true)
 	return true, ran
 }
 

@@ -40,6 +40,8 @@ type publication interface {
 	// with, or a refusal.
 	open(o *sluicev1.Open, opening wire.Opening, s *stream) (session, error)
 	rows() []*sluicev1.SubscriptionInfo
+	// hurry shortens the windows of the sessions whose streams are broken.
+	hurry()
 	// wait returns when no session is left, or ctx ends.
 	wait(ctx context.Context)
 	// close ends the sessions that are left: what they hold goes back to the stage.
@@ -257,6 +259,12 @@ func (p *published[T]) sessions() []*served[T] {
 		}
 	}
 	return all
+}
+
+func (p *published[T]) hurry() {
+	for _, s := range p.sessions() {
+		s.hurry()
+	}
 }
 
 func (p *published[T]) wait(ctx context.Context) {

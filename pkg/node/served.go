@@ -316,19 +316,43 @@ func (v *served[T]) broken(s *stream) {
 		again = todo[T]{ask: revoked, acked: v.core.Acked()}
 	default:
 		v.core.Detach(revoked)
-		if v.expires == nil {
-			v.expires = time.AfterFunc(v.window, v.windowOver)
-		} else {
-			v.expires.Reset(v.window)
-		}
+		v.arm()
 	}
 	v.mu.Unlock()
 	v.do(again)
 }
 
+// arm sets the end of the window, which is near where the node is about to leave. The
+// lock is held.
+func (v *served[T]) arm() {
+	left := v.patience() - time.Since(v.since)
+	if v.expires == nil {
+		v.expires = time.AfterFunc(left, v.windowOver)
+	} else {
+		v.expires.Reset(left)
+	}
+}
+
+// patience is how long a broken connection may take to come back.
+func (v *served[T]) patience() time.Duration {
+	if v.p.n.draining.Load() {
+		return min(v.window, drainGrace)
+	}
+	return v.window
+}
+
+// hurry shortens the window of a session without a stream.
+func (v *served[T]) hurry() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stream == nil && !v.over && v.expires != nil {
+		v.arm()
+	}
+}
+
 func (v *served[T]) windowOver() {
 	ended := v.end(errReplaced, "its connection did not come back in time", func() bool {
-		return v.stream == nil && time.Since(v.since) >= v.window
+		return v.stream == nil && time.Since(v.since) >= v.patience()
 	})
 	if ended {
 		v.p.n.log.Warn("subscriber lost", "outlet", v.p.port.Name(), "stage", v.who.stage, "of", v.who.node)

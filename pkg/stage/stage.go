@@ -139,7 +139,8 @@ type Runner interface {
 // starts hosts before the stages and stops them when the stages have ended.
 type Host interface {
 	Runner
-	// Start returns when the host is up. It is told who else runs.
+	// Start returns when the host is up. It is told who else runs. ctx ends when the
+	// stages are told to end.
 	Start(ctx context.Context, others []Runner) error
 	// Stop finishes what the host still carries and stops it. When ctx ends, it
 	// cuts what is left.
