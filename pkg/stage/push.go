@@ -8,7 +8,7 @@ import "context"
 // ErrEnded, and emits nothing, when the source has ended or is about to. The slice
 // stays the caller's.
 func (s *Source[T]) Push(events ...T) error {
-	_, err := s.out.push(nil, events)
+	_, err := s.out.push(context.Background(), false, events)
 	return err
 }
 
@@ -20,7 +20,7 @@ func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
 	defer context.AfterFunc(ctx, s.out.wake)()
 	pushed := 0
 	for pushed < len(events) {
-		n, err := s.out.push(ctx, events[pushed:])
+		n, err := s.out.push(ctx, true, events[pushed:])
 		if pushed += n; err != nil {
 			return pushed, err
 		}
@@ -48,16 +48,16 @@ func (s *Source[T]) Forward() {
 	}
 }
 
-// push emits events, all of them, or with a ctx as many as there is room for, at
-// least one.
-func (o *outlet[T]) push(ctx context.Context, events []T) (n int, err error) {
+// push emits events, all of them, or with wait as many as there is room for, at least
+// one.
+func (o *outlet[T]) push(ctx context.Context, wait bool, events []T) (n int, err error) {
 	o.lock()
 	defer o.unlock(&err)
 	for n = len(events); ; {
 		if o.core.closing != nil || o.finishing {
 			return 0, ErrEnded
 		}
-		if ctx == nil {
+		if !wait {
 			break
 		}
 		if ctx.Err() != nil {
