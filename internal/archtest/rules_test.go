@@ -60,6 +60,13 @@ var rules = []rule{
 		reason: "a dispatcher says who gets which event and does nothing itself, so that it can be tested without goroutines",
 	},
 	{
+		pkg:    "pkg/dispatch/dispatchtest",
+		may:    []string{"pkg/dispatch"},
+		never:  []string{"external"},
+		unless: []string{"pgregory.net/rapid"},
+		reason: "whoever writes a dispatcher tests it without a stage, and gets nothing with it but what the test takes",
+	},
+	{
 		pkg:    "pkg/stage",
 		may:    []string{"pkg/dispatch", "internal/credit"},
 		never:  []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "github.com/hashicorp/..."},

@@ -30,14 +30,14 @@ type Delivery struct {
 // Dispatcher decides which subscriber gets which event.
 //
 // The stage tells it of subscribers and of their asks, and after every change
-// calls Next until it returns false.
+// calls Next until it returns false. Package dispatchtest tests any dispatcher.
 type Dispatcher[T any] interface {
 	// Kind names the dispatcher for operators: demand, broadcast, partition or a
 	// name of the user's.
 	Kind() string
 	// Lanes is the number of lanes that events wait in, at least 1. It never changes.
 	Lanes() int
-	// Lane names the lane of an event, from 0 to Lanes()-1.
+	// Lane names the lane of an event, from 0 to Lanes()-1, always the same one.
 	Lane(event T) int
 	// Join takes in a subscriber without credit. The errors are ErrNoPartition,
 	// ErrPartitionRange, ErrPartitionTaken and ErrUnsupported, and they leave the
@@ -45,8 +45,8 @@ type Dispatcher[T any] interface {
 	Join(id ID, terms Terms) error
 	// Leave forgets a subscriber and its credit. An unknown one changes nothing.
 	Leave(id ID)
-	// Ask adds n, at least 1, to the credit of a subscriber. An unknown one changes
-	// nothing.
+	// Ask adds n, at least 1, to the credit of a subscriber, which saturates. An unknown
+	// one changes nothing.
 	Ask(id ID, n int64)
 	// Revoke takes back the credit of a subscriber, which stays, and returns it.
 	Revoke(id ID) int64

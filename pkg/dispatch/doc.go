@@ -18,5 +18,5 @@
 // keeps the order.
 //
 // A dispatcher belongs to one stage; a stage that is made anew gets a new one. A
-// user's own dispatcher implements [Dispatcher].
+// user's own dispatcher implements [Dispatcher], and package dispatchtest tests it.
 package dispatch
