@@ -240,6 +240,10 @@ func (a *admin) Tap(q *sluicev1.TapRequest, out sluicev1.AdminService_TapServer)
 	if err != nil {
 		return err
 	}
+	// From here on it misses nothing without saying so.
+	if err := out.SendHeader(nil); err != nil {
+		return err
+	}
 	for shown := int64(0); q.GetLimit() <= 0 || shown < q.GetLimit(); {
 		select {
 		case e := <-events:

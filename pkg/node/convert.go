@@ -10,35 +10,32 @@ import (
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// cut encodes the next frame of a delivery. A panic of the codec is an event that
-// cannot be written.
-func cut[T any](codec wire.Codec[T], events []T, room, limit int64) (data [][]byte, n int, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			data, n, err = nil, 0, &wire.Error{Rule: wire.RuleEncode, What: fmt.Sprintf("codec %s panicked: %v", codec.Name(), v)}
-		}
-	}()
-	return wire.Cut(codec, events, room, limit, make([][]byte, 0, len(events)))
+// guarded is a codec whose panics are errors, about the event that they are about.
+type guarded[T any] struct{ wire.Codec[T] }
+
+func (g guarded[T]) Append(dst []byte, event T) (out []byte, err error) {
+	defer recoverTo(&err)
+	return g.Codec.Append(dst, event)
 }
 
-// decode decodes the events of a frame. A panic of the codec is an event that cannot
-// be read.
-func decode[T any](codec wire.Codec[T], data [][]byte, dst []T) (events []T, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			events, err = dst, &wire.Error{Rule: wire.RuleDecode, What: fmt.Sprintf("codec %s panicked: %v", codec.Name(), v)}
-		}
-	}()
-	return wire.Decode(codec, data, dst)
+func (g guarded[T]) Decode(data []byte) (event T, err error) {
+	defer recoverTo(&err)
+	return g.Codec.Decode(data)
+}
+
+func recoverTo(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("it panicked: %v", v)
+	}
 }
 
 // encodeOne encodes an event to be shown.
 func encodeOne[T any](codec wire.Codec[T], event T) []byte {
-	data, n, err := cut(codec, []T{event}, maxFrame, maxFrame)
-	if err != nil || n == 0 {
+	data, err := guarded[T]{codec}.Append(nil, event)
+	if err != nil {
 		return fmt.Append(nil, err)
 	}
-	return data[0]
+	return data
 }
 
 // Names for events that are discarded because they cannot be sent.

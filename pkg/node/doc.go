@@ -18,11 +18,13 @@
 //
 // Nothing waits for another subscription: a stage that handles a batch, or a peer
 // that does not read, holds up its own subscription and nothing else. What a node
-// keeps for a subscriber is bounded by what that has asked for, and by MaxUnacked.
+// keeps for a subscriber is bounded by what that has asked for, by MaxUnacked and by
+// MaxUnackedBytes.
 //
 // A peer that breaks the protocol ends its own subscription, by the name of the rule.
-// A panic of a codec discards the event, a panic of a handler fails its stage: the
-// node lives on.
+// An event that a codec cannot write, or panics at, is discarded by name; one that it
+// cannot read ends the subscription. A panic of a handler fails its stage. The node
+// lives on.
 //
 // # Finding each other
 //

@@ -75,18 +75,58 @@ func (longCodec) EventType() string {
 	return strings.Repeat("example.com/some/long/path/", 20) + "Event"
 }
 
-// T2: memberlist's callbacks run under its lock. They copy and return, so that
-// whatever is called meanwhile, under that lock or not, nothing waits.
+// T2: memberlist's callbacks run under its lock. They copy and return: also while the
+// view is held, and while all that memberlist can be asked is asked.
 func TestCallbacksOnlyEnqueue(t *testing.T) {
 	t.Parallel()
 	a := testNode("a", Config{})
 	start(t, a)
 	c := a.cluster
 	e := &events{c}
+	const members, each = 50, 200
+	flood := func() {
+		var wg sync.WaitGroup
+		for i := range members {
+			wg.Go(func() {
+				name := "m" + strconv.Itoa(i)
+				x := testNode(name, Config{})
+				x.address = "127.0.0.1:1"
+				m := &memberlist.Node{Name: name, Addr: net.IPv4(127, 0, 0, 1), Port: 1}
+				for v := range uint64(each) {
+					x.version = v
+					m.Meta = x.digest(memberlist.MetaMaxSize)
+					switch v % 3 {
+					case 0:
+						e.NotifyJoin(m)
+					case 1:
+						e.NotifyUpdate(m)
+					case 2:
+						e.NotifyLeave(m)
+					}
+					clear(m.Meta) // memberlist uses it again
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// The view is held for all that time: a callback that wants it does not return.
+	done := make(chan struct{})
+	c.mu.Lock()
+	go func() {
+		defer close(done)
+		flood()
+	}()
+	select {
+	case <-done:
+		c.mu.Unlock()
+	case <-time.After(patience):
+		c.mu.Unlock()
+		require.Fail(t, "a callback waits for the view")
+	}
+	// And everything at once.
 	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	// All that memberlist is ever asked, while events flood.
-	wg.Go(func() {
+	var asks sync.WaitGroup
+	asks.Go(func() {
 		for {
 			select {
 			case <-stop:
@@ -102,52 +142,14 @@ func TestCallbacksOnlyEnqueue(t *testing.T) {
 			c.find("numbers", "x/y")
 		}
 	})
-	const members, events = 50, 200
-	for i := range members {
-		wg.Go(func() {
-			m := &memberlist.Node{Name: "m" + strconv.Itoa(i), Addr: net.IPv4(127, 0, 0, 1), Port: 1}
-			for v := range uint64(events) {
-				x := testNode("m"+strconv.Itoa(i), Config{})
-				x.address, x.version = "127.0.0.1:1", v
-				m.Meta = x.digest(memberlist.MetaMaxSize)
-				begin := time.Now()
-				switch v % 3 {
-				case 0:
-					e.NotifyJoin(m)
-				case 1:
-					e.NotifyUpdate(m)
-				case 2:
-					e.NotifyLeave(m)
-				}
-				if d := time.Since(begin); d > 2*time.Second {
-					t.Errorf("a callback took %v", d)
-				}
-				clear(m.Meta) // memberlist uses it again
-			}
-			e.NotifyLeave(m)
-		})
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The lock of the view is held as in a reconcile that takes long: callbacks go on.
-		c.mu.Lock()
-		time.Sleep(20 * time.Millisecond)
-		c.mu.Unlock()
-	}()
-	<-done
-	time.AfterFunc(200*time.Millisecond, func() { close(stop) })
-	wg.Wait()
-	eventually(t, "all have been taken in", func() bool {
+	flood()
+	close(stop)
+	asks.Wait()
+	eventually(t, "all has been taken in", func() bool {
 		all, _ := c.view()
-		for _, m := range all {
-			if !m.gone {
-				return false
-			}
-		}
 		c.newsMu.Lock()
 		defer c.newsMu.Unlock()
-		return len(all) > 0 && len(c.news) == 0
+		return len(all) == members && len(c.news) == 0
 	})
 }
 

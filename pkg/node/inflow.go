@@ -25,6 +25,7 @@ import (
 type inflow[T any] struct {
 	n       *Node
 	port    wire.Port[T]
+	codec   wire.Codec[T]
 	terms   stage.Terms
 	to      stage.Receiver[T]
 	about   *sluicev1.Open
@@ -45,7 +46,7 @@ type inflow[T any] struct {
 
 func newInflow[T any](n *Node, port wire.Port[T], terms stage.Terms, to stage.Receiver[T], about *sluicev1.Open, session uint64) *inflow[T] {
 	return &inflow[T]{
-		n: n, port: port, terms: terms, to: to, about: about, session: session,
+		n: n, port: port, codec: guarded[T]{port.Codec()}, terms: terms, to: to, about: about, session: session,
 		core: wire.NewConsumer(n.incarnation, session, 0),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		state: "waiting", since: time.Now(), why: unoffered(port.Name()),
@@ -172,18 +173,20 @@ func (i *inflow[T]) run() {
 	}
 }
 
-// first waits for a publisher and opens the session. It reports false when the
-// subscription is over already.
+// first waits for a publisher and opens the session. It reports false when there is
+// none to go on with.
 func (i *inflow[T]) first(ctx context.Context) bool {
 	retry := newBackoff()
 	unsure := false // whether a producer holds the session
 	for try := 0; ; try++ {
 		if !i.cancelled().IsZero() {
-			if unsure {
-				_, _, _ = i.stream(ctx, time.Now().Add(farewell)) // once more, to say so
-			}
 			i.give(stage.Ending{Reason: stage.Cancelled})
-			return false
+			if unsure {
+				i.mu.Lock()
+				_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, "withdrawn")
+				i.mu.Unlock()
+			}
+			return unsure // a producer that holds the session is told
 		}
 		wait := time.Hour
 		found, changed := i.n.cluster.find(i.port.Name(), i.terms.Node+"/"+i.terms.Stage)
@@ -295,9 +298,7 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	defer cancel()
-	if err := call.Send(open); err == nil { // Recv says why
-		writer.Go(func() { i.write(ctx, call) })
-	}
+	writer.Go(func() { i.write(ctx, call, open, cancel) })
 	r := reader[T]{i: i}
 	for {
 		f, err := call.Recv()
@@ -400,29 +401,38 @@ func (i *inflow[T]) expire() {
 	i.give(stage.Ending{Reason: stage.Lost, Err: err, Drop: i.terms.AtMostOnce})
 }
 
-// write sends what the session has to say, until the stream ends.
-func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient) {
-	for {
-		i.mu.Lock()
-		f, halfClose := i.core.Next()
-		i.mu.Unlock()
-		switch {
-		case f != nil:
+// write sends open and then what the session has to say, until the stream ends.
+func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, open *sluicev1.SubscriberFrame, cut func()) {
+	for f := open; ; {
+		if f != nil {
 			if call.Send(f) != nil {
-				return // Recv says why
+				// Recv says why. But gRPC opens a stream again that broke before it was
+				// used, and may do so behind a Send that fails: then Recv waits, and nobody
+				// writes. Such a stream is given up.
+				pause(ctx, sendPatience)
+				cut()
+				return
 			}
-			continue
-		case halfClose:
-			_ = call.CloseSend()
-			return
+		} else {
+			select {
+			case <-i.wake:
+			case <-ctx.Done():
+				return
+			}
 		}
-		select {
-		case <-i.wake:
-		case <-ctx.Done():
+		var halfClose bool
+		i.mu.Lock()
+		f, halfClose = i.core.Next()
+		i.mu.Unlock()
+		if halfClose {
+			_ = call.CloseSend()
 			return
 		}
 	}
 }
+
+// sendPatience is how long a stream is read that nothing can be sent on.
+const sendPatience = time.Second
 
 // reader applies what the producer sends on one stream.
 type reader[T any] struct {
@@ -470,7 +480,7 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	if err != nil || !take {
 		return err
 	}
-	if r.events, err = decode(i.port.Codec(), b.GetEvents(), r.events); err != nil {
+	if r.events, err = wire.Decode(i.codec, b.GetEvents(), r.events); err != nil {
 		return err
 	}
 	if a := b.GetAttempts(); len(a) > 0 {

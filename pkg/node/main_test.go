@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func start(t *testing.T, n *Node, stages ...stage.Runner) *program {
 		select {
 		case <-p.done:
 		case <-time.After(2 * patience):
-			t.Errorf("node %q does not stop", n.Name())
+			t.Errorf("node %q does not stop:\n%s", n.Name(), n.what())
 		}
 	})
 	select {
@@ -108,9 +109,27 @@ func (p *program) wait() error {
 	case <-p.done:
 		return p.err
 	case <-time.After(2 * patience):
+		p.t.Log(p.n.what())
 		require.Fail(p.t, "the program does not end", p.n.Name())
 		return nil
 	}
+}
+
+// what says what a node is doing.
+func (n *Node) what() string {
+	var b strings.Builder
+	for _, i := range n.inboundAll() {
+		fmt.Fprintln(&b, n.Name(), "in: ", i.row())
+	}
+	for _, p := range n.publications() {
+		for _, row := range p.rows() {
+			fmt.Fprintln(&b, n.Name(), "out:", row)
+		}
+	}
+	for _, s := range n.stages {
+		fmt.Fprintf(&b, "%+v\n", s.Inspect())
+	}
+	return b.String()
 }
 
 // numbers is a source of 0 to n-1.

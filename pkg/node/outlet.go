@@ -23,7 +23,7 @@ func Outlet[T any](n *Node, port wire.Port[T]) stage.Outlet[T] {
 		}
 		n.problems = append(n.problems, fmt.Errorf("node %q: outlet %q is used with two types of events", n.config.Name, port.Name()))
 	}
-	if err := wire.CheckName(port.Name()); err != nil {
+	if err := port.Check(); err != nil {
 		n.problems = append(n.problems, fmt.Errorf("node %q: outlet: %w", n.config.Name, err))
 	}
 	o := &remote[T]{n: n, port: port}

@@ -21,7 +21,7 @@ func Publish[T any](n *Node, port wire.Port[T], outlet stage.Outlet[T]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	name := port.Name()
-	if err := wire.CheckName(name); err != nil {
+	if err := port.Check(); err != nil {
 		n.problems = append(n.problems, fmt.Errorf("node %q: publish: %w", n.config.Name, err))
 		return
 	}

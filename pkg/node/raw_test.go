@@ -248,8 +248,7 @@ func TestConsumersThatBreakRules(t *testing.T) {
 	c.recv()
 	c.ask(1)
 	b := c.events(1)[0]
-	require.Equal(t, "5", string(b.GetEvents()[0]), "one of them has acknowledged five")
-	require.NotEmpty(t, b.GetAttempts(), "and is marked")
+	require.NotEmpty(t, b.GetAttempts(), "event %s is marked", b.GetEvents()[0])
 }
 
 // A producer sends what was asked for, and no event more.

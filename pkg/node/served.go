@@ -69,7 +69,7 @@ func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening
 		return nil, todo[T]{}, err
 	}
 	v := &served[T]{
-		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.tuning.slack), codec: p.port.Codec(),
+		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.tuning.slack), codec: guarded[T]{p.port.Codec()},
 		core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)
@@ -437,7 +437,7 @@ func (x *sender[T]) next() *sluicev1.ProducerFrame {
 			return f
 		}
 		limit := wire.Room(x.s.limit)
-		data, n, err := cut(v.codec, x.events, min(limit, frameRoom), limit)
+		data, n, err := wire.Cut(v.codec, x.events, min(limit, frameRoom), limit, make([][]byte, 0, len(x.events)))
 		clear(x.events)
 		if again > 0 {
 			f = x.again(again, data, n, err)
