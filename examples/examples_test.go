@@ -6,12 +6,14 @@ package examples
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,10 +40,12 @@ func TestQuickstart(t *testing.T) {
 }
 
 func TestThreeNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	programs := []*exec.Cmd{}
 	var out, logs bytes.Buffer
 	for _, name := range []string{"counter", "doubler", "printer"} {
-		c := exec.CommandContext(t.Context(), build(t, "threenodes/"+name))
+		c := exec.CommandContext(ctx, build(t, "threenodes/"+name))
 		if name == "printer" {
 			c.Stdout, c.Stderr = &out, &logs
 		}
@@ -49,6 +53,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 	for _, c := range programs {
 		require.NoError(t, c.Start())
+		t.Cleanup(func() { _ = c.Process.Kill() })
 	}
 	for _, c := range programs {
 		require.NoError(t, c.Wait(), "%s: %s", c.Path, logs.String())

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	n := node.New(node.Config{Name: "a", Cluster: "demo", Gossip: "127.0.0.1:7946"})
+	n := node.New(node.Config{Name: "a", Cluster: "demo", Gossip: ports.Seeds[0], Join: ports.Seeds})
 
 	counter := stage.FromSeq(func(yield func(int) bool) {
 		for i := 1; i <= 20 && yield(i); i++ {

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	n := node.New(node.Config{Name: "b", Cluster: "demo", Join: []string{"127.0.0.1:7946"}})
+	n := node.New(node.Config{Name: "b", Cluster: "demo", Gossip: ports.Seeds[1], Join: ports.Seeds})
 
 	doubler := stage.NewGate(stage.Map(func(n int) int { return 2 * n }))
 	stage.Connect(node.Outlet(n, ports.Numbers), doubler)

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	n := node.New(node.Config{Name: "c", Cluster: "demo", Join: []string{"127.0.0.1:7946"}})
+	n := node.New(node.Config{Name: "c", Cluster: "demo", Gossip: ports.Seeds[2], Join: ports.Seeds})
 
 	printer := stage.NewSink(func(_ context.Context, events []int) error {
 		fmt.Println(events)
