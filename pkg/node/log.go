@@ -24,6 +24,10 @@ func (g gossipLog) Write(line []byte) (int, error) {
 			text, say = strings.TrimSpace(rest), f
 		}
 	}
+	// A message to one member that could not be sent is what gossip is made to bear.
+	if strings.Contains(text, "Failed to send") {
+		say = g.to.Debug
+	}
 	say("gossip", "said", strings.TrimPrefix(text, "memberlist: "))
 	return len(line), nil
 }
