@@ -59,10 +59,12 @@ type inflow[T any] struct {
 	window credit.Window
 	// keep, where it is set, says which events are handled. The others are processed
 	// by being passed over, in order.
-	keep   func(T) bool
-	up     Upstream[T]
-	events queue[T]   // received and not processed
-	runs   queue[run] // how they were delivered
+	keep    func(T) bool
+	leftOut int64 // by keep
+	up      Upstream[T]
+	early   int64      // asked for before there was an up
+	events  queue[T]   // received and not processed
+	runs    queue[run] // how they were delivered
 	// leaving: the subscription was cancelled, nothing more is asked for.
 	leaving bool
 	// broken: its producer broke a rule, and is to be told that it is over.
@@ -265,6 +267,13 @@ func (in *inflow[T]) release() int64 {
 		return 0
 	}
 	return in.window.Release()
+}
+
+// holds reports whether an ask is kept back that may be released.
+func (c *consumer[T]) holds() bool {
+	return slices.ContainsFunc(c.subs, func(in *inflow[T]) bool {
+		return in.window.Held() > 0 && !in.leaving && in.ending == nil
+	})
 }
 
 // remove takes out a subscription whose end is reached, and judges what that means

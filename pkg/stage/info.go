@@ -1,5 +1,7 @@
 package stage
 
+import "time"
+
 // Info is a snapshot of a stage.
 type Info struct {
 	Name string
@@ -11,9 +13,20 @@ type Info struct {
 	Err error
 	// In and Out are the events processed, and the events produced.
 	In, Out int64
-	// Buffered is how many events wait, Unmet the demand that is not met.
+	// Buffered is how many events wait, Waiting how many in each lane.
 	Buffered int
-	Unmet    int64
+	Waiting  []int
+	// Unmet is the demand that is not met, Departed the part of it that only those
+	// have asked for who have left since.
+	Unmet, Departed int64
+	// Messages is how many messages and hooks wait for the stage's goroutine.
+	Messages int
+	// Busy, Idle and Blocked are where the time of the stage's goroutine has gone, until
+	// the stage began to end. Busy: it ran a handler, also one that waited for something.
+	// Blocked: it waited for others, a source for demand, or a gate that holds its asks
+	// until somebody wants more. Idle: it waited otherwise, a source with demand for a
+	// push or a message, a gate or a sink for input.
+	Busy, Idle, Blocked time.Duration
 	// Dispatcher and Lanes describe the outlet.
 	Dispatcher string
 	Lanes      int
@@ -27,13 +40,28 @@ type Info struct {
 	Subscriptions, Subscribers []SubscriptionInfo
 }
 
-// SubscriptionInfo is a snapshot of one end of a subscription. The positions that
-// this end cannot know are 0.
+// SubscriptionInfo is a snapshot of one end of a subscription.
 type SubscriptionInfo struct {
 	Outlet string
 	Terms  Terms
 	// State is one word: waiting, held, in-flight, draining, no-demand, no-events,
 	// flowing or ended.
-	State                          string
+	State string
+	// The positions: asked for in all, sent, received, and processed up to there. Held
+	// asks are not granted yet. What this end cannot know is 0: at a consumer what a
+	// producer in another process has sent, at a producer what a consumer there has
+	// received.
 	Granted, Sent, Received, Acked int64
+	// Open is the open demand, what was granted and is not processed. Credit is what was
+	// granted and is not sent, or at a consumer has not arrived. Unbounded demand is
+	// math.MaxInt64.
+	Open, Credit int64
+	// Held is the sum of the asks that are held back, by a gate at its inlet, or by a
+	// source that accumulates demand.
+	Held int64
+	// Pending is how many events are neither here nor there: sent and not acknowledged,
+	// or at a consumer received and not processed.
+	Pending int64
+	// LeftOut is how many events a selector ([Where]) that runs at this end did not keep.
+	LeftOut int64
 }

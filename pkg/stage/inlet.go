@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+
+	"github.com/sluicenet/sluice/internal/credit"
 )
 
 // inlet is the loop around a consumer: a lock, and the goroutine that runs the
@@ -25,9 +27,12 @@ type inlet[T any] struct {
 	closed   bool  // the stage has ended
 	opened   bool  // the declared subscriptions are being made
 	declared []declaration[T]
+	meter    meter
 
 	// Hooks of the user's, which run on the stage's goroutine. They are set before the
-	// first subscription. With onCancelled, that decides instead of the cancel modes.
+	// first subscription and never again. With onCancelled, that decides instead of the
+	// cancel modes.
+	hooked       bool
 	onSubscribed func(*Subscription) error
 	onCancelled  func(*Subscription, Ending) error
 	// adapt is set by a stage that handles events out of order: it accepts the terms of
@@ -47,11 +52,13 @@ func newInlet[T any](name *string, owner any) *inlet[T] {
 	return l
 }
 
-// hook sets the hooks, before the first subscription.
+// hook sets the hooks, the first time.
 func (l *inlet[T]) hook(subscribed func(*Subscription) error, cancelled func(*Subscription, Ending) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.onSubscribed, l.onCancelled = subscribed, cancelled
+	if !l.hooked {
+		l.hooked, l.onSubscribed, l.onCancelled = true, subscribed, cancelled
+	}
 }
 
 // receiver is the consumer of one subscription, as its producer sees it.
@@ -63,6 +70,11 @@ type receiver[T any] struct {
 func (r *receiver[T]) Opened() {
 	if !r.in.sub.opened() {
 		return
+	}
+	if r.l.onCancelled != nil {
+		r.l.mu.Lock()
+		r.in.mode = Temporary
+		r.l.mu.Unlock()
 	}
 	if hook := r.l.onSubscribed; hook != nil {
 		r.l.must(func(context.Context) error { return hook(r.in.sub) })
@@ -107,12 +119,13 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 		in.lent = &lent[T]{out: map[int64]Returned[T]{}}
 	}
 	in.window = newWindow(s.terms)
-	if l.onCancelled != nil {
-		in.mode = Temporary
-	}
+	first := in.window.Start()
 	if err := l.admit(in); err != nil {
 		return err
 	}
+	// From here on the subscription may be accepted, and then a hook may use it at once:
+	// what is asked for on it meanwhile goes out with the first ask.
+	sub.bind(&edge[T]{l, in})
 	up, err := in.attach(keep, &receiver[T]{l, in})
 	if err != nil {
 		l.mu.Lock()
@@ -124,18 +137,18 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	in.up = up
 	// The stage may have come to its end meanwhile, and then nobody else ends this.
 	late := l.closed || l.core.draining
-	first := int64(0)
 	if late {
 		l.strike(in)
-	} else {
-		sub.bind(&edge[T]{l, in})
-		first = in.window.Start()
 	}
+	leaving := in.leaving
+	first = credit.Add(first, in.early)
 	l.mu.Unlock()
 	switch {
 	case late:
 		up.Cancel(Cancel[T]{Reason: "the stage has ended"})
 		return ErrEnded
+	case leaving:
+		up.Cancel(Cancel[T]{Drain: true})
 	case first > 0:
 		// An error here has ended the subscription already: its Ended says so.
 		_ = up.Ask(first, 0)
@@ -228,12 +241,8 @@ func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) e
 		case t.in != nil:
 			n := len(t.events)
 			about.set(t.in.sub, t.in.window.Acked()+1, t.run)
-			events := t.events
-			if t.in.keep != nil {
-				events = slices.DeleteFunc(events, func(e T) bool { return !t.in.keep(e) })
-			}
-			var err error
-			if len(events) > 0 {
+			events, err := l.selected(t)
+			if err == nil && len(events) > 0 {
 				err = handle(about, events)
 			}
 			clear(t.events)
@@ -250,6 +259,21 @@ func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) e
 			}
 		}
 	}
+}
+
+// selected is what a selector on this side keeps of a batch.
+func (l *inlet[T]) selected(t task[T]) (kept []T, err error) {
+	if t.in.keep == nil {
+		return t.events, nil
+	}
+	err = guard(func() error {
+		kept = slices.DeleteFunc(t.events, func(e T) bool { return !t.in.keep(e) })
+		return nil
+	})
+	l.mu.Lock()
+	t.in.leftOut += int64(len(t.events) - len(kept))
+	l.mu.Unlock()
+	return kept, err
 }
 
 // judge says how the stage ends when user code has returned err, or nil when it
@@ -279,7 +303,13 @@ func (l *inlet[T]) next(dst []T) (task[T], []*inflow[T], *verdict) {
 		t, ended, ok := l.core.next()
 		t.events = append(dst, t.events...)
 		if ok || len(ended) > 0 || l.core.over != nil {
+			l.meter.turn(busy)
 			return t, ended, l.core.over
+		}
+		if l.core.holds() {
+			l.meter.turn(blocked)
+		} else {
+			l.meter.turn(idle)
 		}
 		l.news.Wait()
 	}
@@ -358,6 +388,9 @@ func (l *inlet[T]) release() {
 			asks = append(asks, due{in.up, n, in.window.Acked()})
 		}
 	}
+	if l.meter.doing == blocked {
+		l.meter.turn(idle)
+	}
 	l.mu.Unlock()
 	for _, d := range asks {
 		_ = d.up.Ask(d.ask, d.acked)
@@ -373,6 +406,7 @@ func (l *inlet[T]) close(v verdict, tried bool) verdict {
 	}
 	l.mu.Lock()
 	l.closed = true
+	l.meter.turn(off)
 	subs := l.core.subs
 	l.core.subs = nil
 	ups := make([]Upstream[T], len(subs))
@@ -442,6 +476,8 @@ func (l *inlet[T]) inspect(i *Info) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i.In = l.core.processed
+	i.Messages += l.core.calls
+	l.meter.read(i)
 	for _, in := range l.core.subs {
 		i.Subscriptions = append(i.Subscriptions, in.info())
 	}
@@ -460,8 +496,17 @@ func (in *inflow[T]) info() SubscriptionInfo {
 	case in.events.len() > 0:
 		state = "in-flight"
 	}
-	return SubscriptionInfo{
+	i := SubscriptionInfo{
 		Outlet: in.name, Terms: in.terms, State: state,
 		Granted: w.Sent(), Received: w.Received(), Acked: w.Acked(),
+		Credit: credit.Sub(w.Sent(), w.Received()), Held: w.Held(), Pending: w.Received() - w.Acked(), LeftOut: in.leftOut,
 	}
+	if in.lent != nil {
+		i.Acked = in.lent.acked // and what is finished above it is not pending
+	}
+	i.Open = credit.Sub(i.Granted, w.Acked())
+	if _, here := in.up.(*upstream[T]); here {
+		i.Sent = i.Received // handing over does not wait
+	}
+	return i
 }

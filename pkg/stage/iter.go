@@ -128,11 +128,12 @@ func (l *inlet[T]) each(ctx context.Context, t task[T], yield func(T, error) boo
 			l.done(had, true)
 			return &verdict{Failed, context.Cause(ctx)}
 		}
+		returned = false
 		if t.in.keep != nil && !t.in.keep(e) {
+			returned = true
 			had++
 			continue
 		}
-		returned = false
 		more := yield(e, nil)
 		returned = true
 		had++

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicenet/sluice/internal/credit"
 	"github.com/sluicenet/sluice/pkg/dispatch"
 )
 
@@ -33,6 +34,9 @@ type outlet[T any] struct {
 	ready     bool
 	calls     queue[call] // for the goroutine of a source
 	finishing bool        // a source is to end when it has made its calls
+	meter     meter       // of the goroutine of a source
+	// accumulate, where setup sets it, holds what is asked for until it is forwarded.
+	accumulate bool
 	// changed, where it is set, is told under the lock of each subscriber that arrives
 	// or leaves.
 	changed  func(SubscriberChange)
@@ -61,6 +65,7 @@ func (o *outlet[T]) lock() {
 		d = dispatch.Demand[T]()
 	}
 	o.core = newProducer(d, b)
+	o.core.holding = o.accumulate
 }
 
 // unlock does what the core said, tells those who wait and gives up the lock. A
@@ -92,20 +97,22 @@ func (o *outlet[T]) unlock(err *error) {
 	}
 }
 
-// flush carries out the orders in the order in which they were given. Discards
-// are returned: they are reported to user code, which may do as it likes.
+// flush carries out the orders in the order in which they were given. Reports are
+// returned: they go to user code, which may do as it likes.
 func (o *outlet[T]) flush() (reports []order[T]) {
 	if len(o.core.todo) == 0 {
 		return nil
 	}
 	for i := 0; i < len(o.core.todo); i++ {
 		t := o.core.todo[i]
-		if t.discard == "" && o.changed != nil && (t.opened || t.ending != nil) {
+		if t.report() {
+			reports = append(reports, t)
+			continue
+		}
+		if o.changed != nil && (t.opened || t.ending != nil) {
 			o.changed(SubscriberChange{Count: t.joined, Who: t.sub.terms, Left: t.ending})
 		}
-		if t.discard != "" {
-			reports = append(reports, t)
-		} else if err := t.carryOut(); err != nil {
+		if err := t.carryOut(); err != nil {
 			o.core.refuse(t.sub, err)
 		}
 	}
@@ -133,9 +140,15 @@ func (t *order[T]) carryOut() (err error) {
 	return nil
 }
 
-// report tells the user of discards, without the lock. A panic fails the stage.
-func (o *outlet[T]) report(discards []order[T]) {
-	for _, d := range discards {
+// report tells the user of discards, without the lock; a panic fails the stage. What
+// else there is to say is logged.
+func (o *outlet[T]) report(reports []order[T]) {
+	for _, d := range reports {
+		if d.unlike != 0 {
+			slog.Warn("subscribers differ in max demand: those who want most are served first",
+				"stage", *o.name, "first", d.unlike, "subscriber", d.sub.terms.Stage, "new", d.sub.terms.MaxDemand)
+			continue
+		}
 		if o.discard == nil {
 			slog.Warn("events discarded", "stage", *o.name, "reason", d.discard, "count", d.count)
 			continue
@@ -176,6 +189,9 @@ func (o *outlet[T]) emit(events []T) (err error) {
 
 // put emits events under the lock.
 func (o *outlet[T]) put(events []T) {
+	if len(events) == 0 {
+		return
+	}
 	for _, watch := range o.taps {
 		(*watch)(events)
 	}
@@ -212,6 +228,7 @@ func (o *outlet[T]) hungry() bool {
 func (o *outlet[T]) end(e Ending) {
 	o.lock()
 	defer o.unlock(nil)
+	o.meter.turn(off)
 	o.core.close(e)
 }
 
@@ -243,15 +260,21 @@ func (o *outlet[T]) await(seen uint64, stopped func() bool) (d duty, ok bool) {
 		if o.calls.len() > 0 {
 			d.call = o.calls.take(1)[0]
 			o.calls.sweep()
+			o.meter.turn(busy)
 			return d, true
 		}
 		if o.finishing {
 			return duty{}, false
 		}
-		if seen == 0 || o.core.asks != seen {
-			if n := o.core.wanted(); n > 0 {
-				return duty{demand: n, asks: o.core.asks}, true
-			}
+		n := o.core.wanted()
+		switch {
+		case n == 0:
+			o.meter.turn(blocked)
+		case seen == 0 || o.core.asks != seen:
+			o.meter.turn(busy)
+			return duty{demand: n, asks: o.core.asks}, true
+		default:
+			o.meter.turn(idle)
 		}
 		o.news.Wait()
 	}
@@ -314,23 +337,43 @@ func (o *outlet[T]) inspect(i *Info) {
 	defer o.mu.Unlock()
 	i.Dispatcher, i.Lanes = o.core.dispatcher.Kind(), o.core.dispatcher.Lanes()
 	i.Out, i.Buffered, i.Unmet = o.core.produced, o.core.store.len(), o.core.unmet
+	i.Departed = o.core.departed
+	i.Messages += o.calls.len()
+	i.Waiting = make([]int, len(o.core.store.lanes))
+	for l := range i.Waiting {
+		i.Waiting[l] = o.core.store.waiting(l)
+	}
+	o.meter.read(i)
 	i.Discarded = make(map[string]int64, len(o.core.discarded))
 	for reason, n := range o.core.discarded {
 		i.Discarded[reason] = n
 	}
 	for _, s := range o.core.subs {
-		i.Subscribers = append(i.Subscribers, SubscriptionInfo{
-			Outlet: *o.name, Terms: s.terms, State: s.state(&o.core),
-			Granted: s.ledger.Granted(), Sent: s.ledger.Sent(), Acked: s.ledger.Acked(),
-		})
+		i.Subscribers = append(i.Subscribers, s.info(*o.name, &o.core))
 	}
+}
+
+func (s *outflow[T]) info(outlet string, p *producer[T]) SubscriptionInfo {
+	l := &s.ledger
+	i := SubscriptionInfo{
+		Outlet: outlet, Terms: s.terms, State: s.state(p),
+		Granted: l.Granted(), Sent: l.Sent(), Acked: l.Acked(),
+		Open: credit.Sub(l.Granted(), l.Acked()), Credit: l.Credit(),
+		Held: p.heldOf(s), Pending: l.Unacked(), LeftOut: s.leftOut,
+	}
+	if s.terms.Node == "" {
+		i.Received = i.Sent // handing over does not wait
+	}
+	return i
 }
 
 // state is what an operator sees of a subscription from the producer's side.
 func (s *outflow[T]) state(p *producer[T]) string {
 	switch {
-	case p.closing != nil:
+	case p.closing != nil || s.left:
 		return "draining"
+	case p.heldOf(s) > 0:
+		return "held"
 	case s.ledger.Credit() == 0:
 		return "no-demand"
 	case p.store.len() == 0:

@@ -26,6 +26,7 @@ type producer[T any] struct {
 	joined     int           // those that have not left
 	lastID     dispatch.ID
 	unmet      int64
+	departed   int64  // the part of unmet that only those want who have left
 	asks       uint64 // counts the asks, and the times that unmet has grown without one
 	closing    *Ending
 	hurried    bool
@@ -36,7 +37,9 @@ type producer[T any] struct {
 	// holding: asks are kept in held until forward.
 	holding bool
 	held    []heldAsk[T]
-	short   []*outflow[T] // those of whom events were dropped just now
+	short   []*outflow[T] // those of whom events were left out just now
+	// maxDemand is that of the first subscriber, which the others are compared with.
+	maxDemand int64
 
 	todo []order[T]
 }
@@ -53,14 +56,16 @@ type outflow[T any] struct {
 	// allotted is the credit that the dispatcher was told of in all. It stays behind
 	// what was asked for where too much is not acknowledged.
 	allotted int64
-	dropped  int64 // by keep, and not asked for again yet
+	leftOut  int64 // by keep
+	owed     int64 // left out, and not asked for again yet
 	// left: it gets nothing more, and what it has not acknowledged is waited for.
 	left bool
 }
 
 // order is one thing to do: tell a subscriber that it was accepted, hand it a
-// batch, tell it that it has ended, or report discarded events. The events of a
-// batch are valid until the next call of a method of the producer.
+// batch, tell it that it has ended, or report discarded events or terms that do not
+// go together. The events of a batch are valid until the next call of a method of the
+// producer.
 type order[T any] struct {
 	sub     *outflow[T]
 	opened  bool
@@ -69,7 +74,11 @@ type order[T any] struct {
 	joined  int // how many subscribers there are then
 	discard string
 	count   int
+	unlike  int64 // the max demand that the one of sub differs from
 }
+
+// report says that the order is something to tell the user.
+func (t *order[T]) report() bool { return t.discard != "" || t.unlike != 0 }
 
 // Names for the reasons of discards.
 const (
@@ -103,8 +112,22 @@ func (p *producer[T]) join(terms Terms, keep func(T) bool, r Receiver[T]) (*outf
 	p.subs = append(p.subs, sub)
 	p.joined++
 	p.todo = append(p.todo, order[T]{sub: sub, opened: true, joined: p.joined})
+	p.compare(sub)
 	p.settle(0)
 	return sub, nil
+}
+
+// compare reports a subscriber with another max demand than the first one: where each
+// event goes to whoever wants most, it gets more or less than its share for that.
+func (p *producer[T]) compare(sub *outflow[T]) {
+	n := sub.terms.MaxDemand
+	switch {
+	case n == 0 || p.dispatcher.Kind() != "demand":
+	case p.maxDemand == 0:
+		p.maxDemand = n
+	case p.maxDemand != n:
+		p.todo = append(p.todo, order[T]{sub: sub, unlike: p.maxDemand})
+	}
 }
 
 // ask acknowledges, and then adds demand. An ask that crosses the end changes
@@ -144,7 +167,8 @@ func (p *producer[T]) allot(sub *outflow[T]) {
 	if sub.left {
 		return
 	}
-	n := min(sub.ledger.Granted(), sub.ledger.Acked()+maxUnacked) - sub.allotted
+	processed := sub.ledger.Acked() + sub.done.Count()
+	n := min(sub.ledger.Granted(), processed+maxUnacked) - sub.allotted
 	if n > 0 {
 		sub.allotted += n
 		p.dispatcher.Ask(sub.id, n)
@@ -158,24 +182,46 @@ type heldAsk[T any] struct {
 }
 
 // forward lets the asks pass that were held, one by one in their order, and all that
-// follow. The asks of those who have left are gone.
+// follow.
 func (p *producer[T]) forward() {
-	p.holding = false
 	held := p.held
-	p.held = nil
+	p.holding, p.held = false, nil
 	for _, h := range held {
-		if h.sub.left {
-			continue
-		}
 		p.grant(h.sub, h.n)
 		p.settle(0)
 	}
 }
 
-// room is how many events may be produced now without one being given up.
+// unhold forgets the asks that are held for a subscriber, and returns their sum.
+func (p *producer[T]) unhold(sub *outflow[T]) (n int64) {
+	p.held = slices.DeleteFunc(p.held, func(h heldAsk[T]) bool {
+		if h.sub == sub {
+			n = credit.Add(n, h.n)
+		}
+		return h.sub == sub
+	})
+	return n
+}
+
+// heldOf is the sum of the asks that are held for a subscriber.
+func (p *producer[T]) heldOf(sub *outflow[T]) (n int64) {
+	for _, h := range p.held {
+		if h.sub == sub {
+			n = credit.Add(n, h.n)
+		}
+	}
+	return n
+}
+
+// room is how many events, whichever they are, may be emitted now without one being
+// given up. Where there are lanes nobody can say whether an event is for one that
+// wants it: so only the buffer counts.
 func (p *producer[T]) room() int {
-	free := int64(max(p.store.limit.capacity-p.store.fresh, 0))
-	return int(min(credit.Add(max(p.open(), 0), free), math.MaxInt32))
+	room := int64(max(p.store.limit.capacity-p.store.fresh, 0))
+	if p.dispatcher.Lanes() == 1 {
+		room = credit.Add(room, max(p.open(), 0))
+	}
+	return int(min(room, math.MaxInt32))
 }
 
 // ack acknowledges.
@@ -204,7 +250,8 @@ func (p *producer[T]) book(sub *outflow[T], acked int64, done []Range) error {
 	if _, err := sub.ledger.Ack(acked); err != nil {
 		return err
 	}
-	sub.done.Advance(acked)
+	// Ranges that touch what is acknowledged are acknowledged too.
+	_, _ = sub.ledger.Ack(sub.done.Advance(acked))
 	if sub.left && sub.ledger.Unacked() == 0 {
 		p.drop(sub)
 	}
@@ -217,13 +264,7 @@ func (p *producer[T]) revoke(sub *outflow[T]) int64 {
 	if sub.left {
 		return 0
 	}
-	n := sub.ledger.Credit()
-	p.held = slices.DeleteFunc(p.held, func(h heldAsk[T]) bool {
-		if h.sub == sub {
-			n = credit.Add(n, h.n)
-		}
-		return h.sub == sub
-	})
+	n := credit.Add(sub.ledger.Credit(), p.unhold(sub))
 	p.dispatcher.Revoke(sub.id)
 	sub.ledger.Revoke(sub.ledger.Credit())
 	sub.allotted = sub.ledger.Sent()
@@ -388,9 +429,11 @@ func (p *producer[T]) failure() error {
 }
 
 // hurry says that the stage is stopped: what waits is given up as soon as nobody is
-// left that could take it.
+// left that could take it. Asks are not held any longer: it was for later, and there is
+// none.
 func (p *producer[T]) hurry() {
 	p.hurried = true
+	p.forward()
 	p.settle(0)
 }
 
@@ -424,8 +467,9 @@ func (p *producer[T]) settle(produced int) {
 		p.loose = 0
 	}
 	p.discard(DiscardOverflow, p.store.trim())
-	before := p.unmet
-	p.unmet = max(before-int64(produced), p.open(), 0)
+	before, open := p.unmet, max(p.open(), 0)
+	p.unmet = max(before-int64(produced), open)
+	p.departed = p.unmet - open
 	if p.unmet > before {
 		p.asks++
 	}
@@ -470,7 +514,7 @@ func (p *producer[T]) finish() {
 		}
 		sub.left = true
 	}
-	p.subs, p.joined, p.unmet = nil, 0, 0
+	p.subs, p.held, p.joined, p.unmet, p.departed = nil, nil, 0, 0, 0
 }
 
 // check holds a dispatcher to what it may give away. Whatever goes wrong there is a
@@ -499,9 +543,9 @@ func (p *producer[T]) send(d dispatch.Delivery, b Batch[T]) {
 	// What a selector has dropped was taken off a subscriber's credit, and is asked for
 	// again on its behalf, so that its account is what the consumer thinks it is.
 	for _, sub := range p.short {
-		p.dispatcher.Ask(sub.id, sub.dropped)
+		p.dispatcher.Ask(sub.id, sub.owed)
 		p.asks++
-		sub.dropped = 0
+		sub.owed = 0
 	}
 	p.short = p.short[:0]
 }
@@ -514,8 +558,9 @@ func (p *producer[T]) kept(sub *outflow[T], events []T) []T {
 			kept = append(kept, e)
 		}
 	}
-	if n := len(events) - len(kept); n > 0 {
-		sub.dropped = int64(n)
+	if n := int64(len(events) - len(kept)); n > 0 {
+		sub.leftOut += n
+		sub.owed = n
 		p.short = append(p.short, sub)
 	}
 	return kept
@@ -540,6 +585,7 @@ func (p *producer[T]) part(sub *outflow[T], ending Ending) {
 	}
 	sub.left = true
 	p.joined--
+	p.unhold(sub)
 	p.dispatcher.Leave(sub.id)
 	if sub.ledger.Granted() == credit.Unbounded {
 		p.unmet = 0

@@ -14,8 +14,9 @@ import (
 
 // Each producer_*.txt in testdata is a story of a producer core. Its commands:
 //
-//	new DISPATCHER [COUNT] [last=N | first=N]     partitions are by number modulo COUNT; no limit
-//	join WHO [partition=N] [at-most-once]
+//	new DISPATCHER [COUNT] [last=N | first=N] [accumulate]   partitions are by number modulo COUNT; no limit
+//	join WHO [partition=N] [at-most-once] [keep=even | keep=none] [max=N]
+//	forward, wanted
 //	ask WHO N [acked=N], ack WHO N, revoke WHO, undelivered WHO N
 //	leave WHO [acked=N]                           what was sent is processed first
 //	fail WHO [acked=N] [tried=N]                  gives back what is not acknowledged
@@ -65,6 +66,9 @@ func (s *producerStory) do(t *testing.T, td *datadriven.TestData) string {
 	if s.p.unmet > told {
 		fmt.Fprintf(&out, "told %d\n", s.p.unmet-told)
 	}
+	for _, h := range s.p.held {
+		fmt.Fprintf(&out, "held: %d of %s\n", h.n, h.sub.terms.Stage)
+	}
 	if n := s.p.wanted(); n != s.p.unmet {
 		fmt.Fprintf(&out, "wanted now: %d of %d\n", n, s.p.unmet)
 	}
@@ -99,6 +103,8 @@ func (s *producerStory) tell(o order[int]) string {
 	}
 	who := o.sub.terms.Stage
 	switch {
+	case o.unlike != 0:
+		return fmt.Sprintf("%s has another max demand than %d\n", who, o.unlike)
 	case o.opened:
 		return who + " is accepted\n"
 	case o.ending != nil:
@@ -124,15 +130,31 @@ func (s *producerStory) step(t *testing.T, td *datadriven.TestData) (err error) 
 	switch td.Cmd {
 	case "new":
 		s.subs, s.sent = map[string]*outflow[int]{}, map[string][]Returned[int]{}
-		s.p = newProducer(newDispatcher(who, number(t, td, 1)), bufferOf(t, td))
+		count := 0
+		if who == "partition" {
+			count = number(t, td, 1)
+		}
+		s.p = newProducer(newDispatcher(who, count), bufferOf(t, td))
+		s.p.holding = td.HasArg("accumulate")
 	case "join":
 		terms := Terms{Stage: who, Partition: dispatch.NoPartition, AtMostOnce: td.HasArg("at-most-once")}
 		if td.HasArg("partition") {
 			terms.Partition = valueOf(t, td, "partition")
 		}
-		if sub, err = s.p.join(terms, nil, nil); err == nil {
+		terms.MaxDemand = int64(valueOf(t, td, "max"))
+		var keep func(int) bool
+		if td.HasArg("keep") {
+			var which string
+			td.ScanArgs(t, "keep", &which)
+			keep = keeps[which]
+		}
+		if sub, err = s.p.join(terms, keep, nil); err == nil {
 			s.subs[who], s.sent[who] = sub, nil
 		}
+	case "forward":
+		s.p.forward()
+	case "wanted":
+		s.note = fmt.Sprintf("%d\n", s.p.wanted())
 	case "ask":
 		err = s.p.ask(sub, int64(number(t, td, 1)), acked, nil)
 	case "ack":
@@ -163,6 +185,11 @@ func (s *producerStory) step(t *testing.T, td *datadriven.TestData) (err error) 
 		td.Fatalf(t, "unknown command")
 	}
 	return err
+}
+
+var keeps = map[string]func(int) bool{
+	"even": func(n int) bool { return n%2 == 0 },
+	"none": func(int) bool { return false },
 }
 
 func newDispatcher(kind string, n int) dispatch.Dispatcher[int] {

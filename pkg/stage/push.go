@@ -43,9 +43,7 @@ func (s *Source[T]) Finish() {
 func (s *Source[T]) Forward() {
 	s.out.lock()
 	defer s.out.unlock(nil)
-	if s.out.core.holding {
-		s.out.core.forward()
-	}
+	s.out.core.forward()
 }
 
 // push emits events, all of them, or with wait as many as there is room for, at least

@@ -66,10 +66,12 @@ func NewSource[T any](produce func(ctx context.Context, demand int) ([]T, error)
 	s.finished, s.finish = context.WithCancel(context.Background())
 	s.out = newOutlet(&s.Name, func() (dispatch.Dispatcher[T], Buffer) {
 		s.out.discard = s.OnDiscard
-		s.out.core.holding = s.Accumulate
+		s.out.accumulate = s.Accumulate
 		if hook := s.OnSubscribers; hook != nil {
 			s.out.changed = func(c SubscriberChange) {
-				s.out.calls.push(func(context.Context) error { hook(c); return nil })
+				if s.out.core.closing == nil { // else nobody makes calls any more
+					s.out.calls.push(func(context.Context) error { hook(c); return nil })
+				}
 			}
 		}
 		return s.Dispatcher, s.Buffer.or(KeepLast(DefaultCapacity))
@@ -126,17 +128,20 @@ func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 		}
 		s.life.end(s.Name, s.out.failure())
 	}()
-	// The handler waits for events under a context of its own: it ends too when the
-	// producer fails behind its back.
-	hctx, cancel := context.WithCancel(ctx)
+	// Handlers have contexts of their own: they end too when the producer fails behind
+	// their back, and the one that waits for events when the source is to finish.
+	hctx, crash := context.WithCancel(ctx)
+	defer crash()
+	s.out.onCrash(func(error) { crash() })
+	pctx, cancel := context.WithCancel(hctx)
 	defer cancel()
 	defer context.AfterFunc(s.finished, cancel)()
-	s.out.onCrash(func(error) { cancel() })
-	ending = s.loop(ctx, hctx)
+	ending = s.loop(ctx, hctx, pctx)
 }
 
-// loop produces until the source comes to its end. hctx is the handlers'.
-func (s *Source[T]) loop(ctx, hctx context.Context) Ending {
+// loop produces until the source comes to its end. Calls are made under hctx, and
+// produce is called under pctx.
+func (s *Source[T]) loop(ctx, hctx, pctx context.Context) Ending {
 	stopped := func() bool { return ctx.Err() != nil }
 	seen := uint64(0)
 	for {
@@ -145,12 +150,14 @@ func (s *Source[T]) loop(ctx, hctx context.Context) Ending {
 			return s.ending(ctx)
 		}
 		var events []T
+		under := pctx
 		err := guard(func() (err error) {
 			switch {
 			case d.call != nil:
+				under = hctx
 				err = d.call(hctx)
 			case s.produce != nil:
-				events, err = s.produce(hctx, atOnce(d.demand))
+				events, err = s.produce(pctx, atOnce(d.demand))
 			}
 			return err
 		})
@@ -167,7 +174,7 @@ func (s *Source[T]) loop(ctx, hctx context.Context) Ending {
 			}
 		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure of what the source reads
 			return Ending{Reason: Completed}
-		case hctx.Err() != nil && (errors.Is(err, hctx.Err()) || errors.Is(err, context.Cause(hctx))):
+		case under.Err() != nil && (errors.Is(err, under.Err()) || errors.Is(err, context.Cause(under))):
 			// Stopped, or finished. What was sent to it before it was finished comes first.
 			if stopped() || s.out.failure() != nil {
 				return s.ending(ctx)

@@ -3,6 +3,8 @@ package stage
 import (
 	"context"
 	"sync"
+
+	"github.com/sluicenet/sluice/internal/credit"
 )
 
 // Subscription is one live connection from an outlet to an inlet. It ends once,
@@ -92,7 +94,7 @@ func (s *Subscription) Info() SubscriptionInfo {
 	s.mu.Lock()
 	e, ended := s.edge, s.ending.Reason != 0
 	s.mu.Unlock()
-	i := SubscriptionInfo{}
+	i := SubscriptionInfo{State: "waiting"}
 	if e != nil {
 		i = e.info()
 	}
@@ -177,7 +179,13 @@ func (e *edge[T]) ask(n int64) error {
 	}
 	e.in.window.Ask(n)
 	up, acked := e.in.up, e.in.window.Acked()
+	if up == nil {
+		e.in.early = credit.Add(e.in.early, n)
+	}
 	e.l.mu.Unlock()
+	if up == nil {
+		return nil
+	}
 	return up.Ask(n, acked)
 }
 
@@ -191,7 +199,9 @@ func (e *edge[T]) cancel() {
 	up := e.in.up
 	acked, done := e.in.progress()
 	e.l.mu.Unlock()
-	up.Cancel(Cancel[T]{Drain: true, Acked: acked, Done: done})
+	if up != nil {
+		up.Cancel(Cancel[T]{Drain: true, Acked: acked, Done: done})
+	}
 }
 
 func (e *edge[T]) info() SubscriptionInfo {

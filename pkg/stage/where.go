@@ -1,5 +1,11 @@
 package stage
 
+import (
+	"fmt"
+
+	"github.com/sluicenet/sluice/pkg/dispatch"
+)
+
 // Where is the part of an outlet's events that keep keeps: subscribe to it instead.
 //
 // At an outlet of this process keep runs at the producer, whose dispatcher has to
@@ -47,6 +53,20 @@ func resolve[T any](outlet Outlet[T]) (inner Outlet[T], keep func(T) bool, err e
 		return inner, func(e T) bool { return inside(e) && o.keep(e) }, err
 	}
 	return outlet, nil, nil
+}
+
+// Attach implements [Outlet] for those who do not know of views, such as a node that
+// publishes one: then the selection has to be made at the producer.
+func (v *view[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
+	outlet, keep, err := resolve[T](v)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := outlet.(selective[T])
+	if !ok {
+		return nil, fmt.Errorf("%w: %q has no selectors", dispatch.ErrUnsupported, outlet.OutletName())
+	}
+	return s.attachWhere(terms, keep, r)
 }
 
 // attach makes the subscription, and has what is not kept left out on one side or the
