@@ -7,10 +7,12 @@ package examples
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,49 +20,99 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const want = `[2 4 6 8 10]
+var programs string // where the examples are, built
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if programs, err = os.MkdirTemp("", "sluice-examples"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(programs)
+		if out, err := exec.Command("go", "build", "-o", programs+"/", "./...").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// run runs an example, and returns what it prints.
+func run(t *testing.T, name string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var logs bytes.Buffer
+	c := exec.CommandContext(ctx, filepath.Join(programs, name))
+	c.Stderr = &logs
+	out, err := c.Output()
+	require.NoError(t, err, "%s: %s", name, logs.String())
+	return string(out)
+}
+
+// Each example ends by itself, and prints this.
+func TestExamples(t *testing.T) {
+	for name, want := range map[string]string{
+		"quickstart": `[2 4 6 8 10]
 [12 14 16 18 20]
 [22 24 26 28 30]
 [32 34 36 38 40]
-`
-
-// build compiles an example and returns the program.
-func build(t *testing.T, name string) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), filepath.Base(name))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./"+name).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
-
-func TestQuickstart(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), build(t, "quickstart")).Output()
-	require.NoError(t, err)
-	require.Equal(t, want, string(out))
+`,
+		"push": `discarded: 3 (buffer overflow)
+printed: [4 5 6 7 8]
+printed: [9 10]
+`,
+		"broadcast": `sum of all: 55
+even ones: [2 4 6 8 10]
+`,
+		"partitions": `sensor 0: [0 3 6 9]
+sensor 1: [1 4 7 10]
+sensor 2: [2 5 8 11]
+`,
+		"pool": `order 13: nobody at home
+delivered: 19
+`,
+		"workers": `resize: 1 attempts
+encode: 1 attempts
+upload: 3 attempts
+`,
+		"supervised": `run 1, event 1
+child 0 failed: restarting it and those after it
+run 2, event 1
+run 2, event 2
+started: 2 times
+`,
+		"ratelimit": `[1 2 3]
+[4 5 6]
+[7 8 9]
+at least 300 ms: true
+`,
+		"cluster": `sum of the squares up to 1000: 333833500
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, want, run(t, name))
+		})
+	}
 }
 
 func TestThreeNodes(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	programs := []*exec.Cmd{}
-	var out, logs bytes.Buffer
-	for _, name := range []string{"counter", "doubler", "printer"} {
-		c := exec.CommandContext(ctx, build(t, "threenodes/"+name))
-		if name == "printer" {
-			c.Stdout, c.Stderr = &out, &logs
-		}
-		programs = append(programs, c)
-	}
-	for _, c := range programs {
+	for _, name := range []string{"counter", "doubler"} {
+		c := exec.Command(filepath.Join(programs, name))
 		require.NoError(t, c.Start())
-		t.Cleanup(func() { _ = c.Process.Kill() })
-	}
-	for _, c := range programs {
-		require.NoError(t, c.Wait(), "%s: %s", c.Path, logs.String())
+		t.Cleanup(func() {
+			stuck := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+			defer stuck.Stop()
+			require.NoError(t, c.Wait(), name)
+		})
 	}
 	// How the numbers are cut into batches depends on how they arrive over the network.
-	numbers := regexp.MustCompile(`\d+`)
-	require.Equal(t, numbers.FindAllString(want, -1), numbers.FindAllString(out.String(), -1))
+	var want []string
+	for i := 1; i <= 20; i++ {
+		want = append(want, strconv.Itoa(2*i))
+	}
+	require.Equal(t, want, regexp.MustCompile(`\d+`).FindAllString(run(t, "printer"), -1))
 }
 
 // The programs in the README are those that were run above.
