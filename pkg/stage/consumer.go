@@ -75,24 +75,6 @@ type inflow[T any] struct {
 	lent *lent[T]
 }
 
-// lent are events of one subscription that are handled out of order.
-type lent[T any] struct {
-	taken int64 // the position of the last event that was taken
-	acked int64 // everything up to it is processed
-	done  credit.Ranges
-	out   map[int64]Returned[T] // by position
-	// ending: the subscription has ended, and out is waited for.
-	ending bool
-}
-
-// progress is what is processed: everything up to acked, and ranges above it.
-func (in *inflow[T]) progress() (acked int64, done []Range) {
-	if in.lent == nil {
-		return in.window.Acked(), nil
-	}
-	return in.lent.acked, in.lent.done.All()
-}
-
 // run is what is left of one delivery.
 type run struct {
 	n, attempts int
@@ -166,7 +148,7 @@ func (c *consumer[T]) next() (t task[T], ended []*inflow[T], ok bool) {
 		}
 		if in.runs.len() == 0 {
 			c.turns.take(1)
-			if in.lent != nil && len(in.lent.out) > 0 && in.ending.Reason.Normal() {
+			if in.awaited() {
 				in.lent.ending = true // finish comes back to it
 				continue
 			}
@@ -202,13 +184,7 @@ func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool
 	in = c.hand.in
 	c.hand.in, c.hand.n = nil, 0
 	in.events.take(n)
-	in.events.sweep()
-	if r := &in.runs.items()[0]; r.n > n {
-		r.n -= n
-	} else {
-		in.runs.take(1)
-		c.turns.take(1)
-	}
+	c.shift(in, n)
 	c.processed += int64(n)
 	ask = in.window.Processed(int64(n))
 	if hold || in.leaving || in.ending != nil {
@@ -218,47 +194,15 @@ func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool
 	return in, ask, ask == 0 && (in.runs.len() == 0 || in.window.Max() == credit.Unbounded)
 }
 
-// lend takes the batch in hand off the queue, for workers to handle, and returns the
-// position of its first event.
-func (c *consumer[T]) lend() (in *inflow[T], first int64, attempts int) {
-	in, n := c.hand.in, c.hand.n
-	c.hand.in, c.hand.n = nil, 0
-	r := &in.runs.items()[0]
-	attempts = r.attempts
-	first = in.lent.taken + 1
-	for _, e := range in.events.take(n) {
-		in.lent.taken++
-		in.lent.out[in.lent.taken] = Returned[T]{Event: e, Attempts: attempts}
-	}
+// shift books that the first n events of a subscription were taken.
+func (c *consumer[T]) shift(in *inflow[T], n int) {
 	in.events.sweep()
-	if r.n > n {
+	if r := &in.runs.items()[0]; r.n > n {
 		r.n -= n
 	} else {
 		in.runs.take(1)
 		c.turns.take(1)
 	}
-	return in, first, attempts
-}
-
-// finish books an event that was lent as processed, and returns the ask that is due, or
-// 0. Without one, the producer is owed an acknowledgement.
-func (c *consumer[T]) finish(in *inflow[T], at int64) (ask int64) {
-	if _, ok := in.lent.out[at]; !ok {
-		return 0
-	}
-	delete(in.lent.out, at)
-	in.lent.done.Add(at, at)
-	in.lent.acked = in.lent.done.Advance(in.lent.acked)
-	c.processed++
-	ask = in.window.Processed(1)
-	if in.leaving || in.ending != nil {
-		in.window.Hold(ask)
-		ask = 0
-		if in.lent.ending && len(in.lent.out) == 0 {
-			c.turns.push(turn[T]{in: in}) // its end was waiting for this
-		}
-	}
-	return ask
 }
 
 // release returns what was held back for a subscription, to be asked for now.

@@ -29,6 +29,8 @@ var (
 	ErrTooManyRestarts = errors.New("too many restarts")
 	// ErrNoWorker: there is no worker with that ID.
 	ErrNoWorker = errors.New("no such worker")
+	// ErrTerminated: a worker was told to end before it had finished.
+	ErrTerminated = errors.New("the worker was terminated")
 	// ErrBusy: too many messages wait for the stage already.
 	ErrBusy = errors.New("the stage is busy: too many messages wait")
 	// ErrDrainTimeout: a stage that was stopped did not come to its end in time.
@@ -101,3 +103,9 @@ type PanicError struct {
 func newPanicError(v any) *PanicError { return &PanicError{Value: v, Stack: debug.Stack()} }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
+
+// Unwrap returns the value, where that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -116,7 +116,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 			return err
 		}
 		in.terms = s.terms
-		in.lent = &lent[T]{out: map[int64]Returned[T]{}}
+		in.lent = newLent[T]()
 	}
 	in.window = newWindow(s.terms)
 	first := in.window.Start()
@@ -493,7 +493,7 @@ func (in *inflow[T]) info() SubscriptionInfo {
 		state = "draining"
 	case w.Held() > 0:
 		state = "held"
-	case in.events.len() > 0:
+	case in.events.len() > 0 || in.lent != nil && len(in.lent.out) > 0:
 		state = "in-flight"
 	}
 	i := SubscriptionInfo{

@@ -28,7 +28,7 @@ func Register[T any](names *Names, outlet Outlet[T]) error {
 	names.mu.Lock()
 	defer names.mu.Unlock()
 	name := outlet.OutletName()
-	if holder, ok := names.holders[name].(interface{ Done() <-chan struct{} }); ok && holder != outlet && !isClosed(holder.Done()) {
+	if holder, ok := names.holders[name].(interface{ Done() <-chan struct{} }); ok && !same(holder, outlet) && !isClosed(holder.Done()) {
 		return fmt.Errorf("%w: %q", ErrNameTaken, name)
 	}
 	if names.holders == nil {

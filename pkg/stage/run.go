@@ -86,23 +86,32 @@ func (r *running) start() error {
 			return errors.Join(append([]error{err}, r.stopHosts()...)...)
 		}
 	}
-	for i, p := range r.parts {
+	var opened []part
+	var errs []error
+	for _, p := range r.parts {
 		if err := p.open(); err != nil {
-			err = &Error{Stage: p.Inspect().Name, Err: err}
-			// The stages before it are open and end well: nothing has begun.
-			r.parts, r.others = r.parts[:i], nil
-			r.cancel(err)
-			r.work()
-			return errors.Join(append([]error{err}, r.stopHosts()...)...)
+			errs = append(errs, &Error{Stage: p.Inspect().Name, Err: err})
+		} else {
+			opened = append(opened, p)
 		}
 	}
-	return nil
+	if len(errs) == 0 {
+		return nil
+	}
+	// The others are open and end well, before anything has begun: none is left that
+	// somebody could wait for, or that holds a name.
+	r.parts, r.others = opened, nil
+	r.cancel(errors.Join(errs...))
+	r.work()
+	return errors.Join(append(errs, r.stopHosts()...)...)
 }
 
 // work runs the stages and waits for them; with hosts alone it waits for ctx.
 func (r *running) work() {
+	relatives := familyOf(r.ctx)
+	defer relatives.join(r.parts)()
 	ours := func(outlet any) bool {
-		return slices.ContainsFunc(r.parts, func(p part) bool { return any(p) == outlet })
+		return slices.ContainsFunc(r.parts, func(p part) bool { return any(p) == outlet }) || relatives.ends(outlet)
 	}
 	var wg sync.WaitGroup
 	for _, p := range r.parts {
@@ -112,7 +121,11 @@ func (r *running) work() {
 		})
 	}
 	for _, o := range r.others {
-		wg.Go(func() { r.report(o.Run(r.ctx)) })
+		wg.Go(func() {
+			err := error(ErrExited) // stands when it ends the goroutine
+			defer func() { r.report(err) }()
+			err = guard(func() error { return o.Run(r.ctx) })
+		})
 	}
 	wg.Wait()
 	if len(r.parts)+len(r.others) == 0 {

@@ -149,7 +149,7 @@ func TestSubscribeWithEndedContext(t *testing.T) {
 }
 
 // SUB-17 and SUB-18: a declared subscription that cannot be made fails the start, by
-// name; what was started before it ends well, and nobody waits for what never began.
+// name; the others end well before anything has begun, so that nobody waits for them.
 func TestStartFails(t *testing.T) {
 	f := func(name string, want error, connect func(src *stage.Source[int], sink *stage.Sink[int]) *stage.Subscription) {
 		bubble(t, name, func(t *testing.T) {
@@ -160,19 +160,19 @@ func TestStartFails(t *testing.T) {
 			ok := stage.Connect(src, first)
 			before := stage.Connect(src, sink)
 			bad := connect(src, sink)
-			stage.Connect(src, never)
+			after := stage.Connect(src, never)
 			err := stage.Run(t.Context(), host, src, first, sink, never)
 			require.ErrorIs(t, err, want)
 			require.ErrorContains(t, err, sink.Name)
 			require.Empty(t, got.get(), "nothing has begun")
-			for _, sub := range []*stage.Subscription{ok, before, bad} {
+			for _, sub := range []*stage.Subscription{ok, before, bad, after} {
 				<-sub.Done()
 			}
 			require.Error(t, bad.Ready(t.Context()))
 			require.Equal(t, "ended", src.Inspect().State)
 			require.Equal(t, "ended", first.Inspect().State)
 			require.Equal(t, "failed", sink.Inspect().State)
-			require.Equal(t, "ready", never.Inspect().State)
+			require.Equal(t, "ended", never.Inspect().State)
 			require.Equal(t, []string{"start", "stop"}, host.did.get())
 		})
 	}

@@ -1,10 +1,12 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,16 +14,26 @@ import (
 
 // Workers is a sink that runs each event in a worker of its own, several at once.
 //
-// The max demand of a subscription is the number of its slots. A worker takes one,
-// from when its event was asked for until the worker has ended for good. When the free
-// slots are as many as max minus min demand, they are asked for, so min demand 0 refills
-// them all at once and max-1 each by itself. Events count as processed when their
-// workers have ended, in whatever order they do.
+// The max demand of a subscription is the number of its slots; each subscription has its
+// own. A worker takes one, from when its event was asked for until the worker has ended
+// for good. When the free slots are as many as max minus min demand, they are asked for,
+// so min demand 0 refills them all at once and max-1 each by itself. Events count as
+// processed when their workers have ended, in whatever order they do.
 //
-// Workers that fail are reported and given up, or started again, as Restart says. It
-// does its own asking: a manual subscription is refused with ErrUnsupportedDemandMode,
-// and so is Subscription.Ask. The fields are settings: set them before the stage is
-// connected or run. It runs once.
+// A worker that fails is reported and its event given up, or it is started again, as
+// Restart says. A subscription that ends waits for the workers that have its events,
+// and then does what its cancel mode says; one that does not end well ends the stage at
+// once, unless it is [Temporary]. The stage does its own asking: a manual subscription
+// is refused with ErrUnsupportedDemandMode, and so is Subscription.Ask.
+//
+// When the stage is stopped, it takes nothing new, and its workers have the drain
+// timeout to finish. When it fails, or that timeout is over, they are told to end by
+// their ctx and have the shutdown timeout, all together. The events of those that end
+// without having finished go back to the producer, marked with how often a worker had
+// them.
+//
+// The fields are settings: set them before the stage is connected or run. It runs once.
+// The methods may be called from any goroutine.
 type Workers[T any] struct {
 	// Name names the stage; default workers-n, or pool-n.
 	Name string
@@ -31,14 +43,16 @@ type Workers[T any] struct {
 	// it fails with ErrTooManyRestarts; default 3 in 5 s.
 	Tolerance Tolerance
 	// ShutdownTimeout is how long workers may take to end when they are told to;
-	// default 5 s. Those who take longer are abandoned: they are counted in Info, and
-	// their slots are free.
+	// default 5 s, less than 0 stands for no time. Those who take longer are abandoned:
+	// they are counted in Info and logged, and their slots are free. Nobody can end
+	// them: they go on, and outlive the stage, until they return.
 	ShutdownTimeout time.Duration
-	// OnFailure is told of each worker that fails and is given up. By default a warning
-	// is logged. It runs on the worker's goroutine.
+	// OnFailure is told of each event that is given up: its worker failed and was not
+	// started again, or did not finish because of Terminate; then err is ErrTerminated.
+	// By default a warning is logged. It runs on the worker's goroutine, in its slot.
 	OnFailure func(event T, err error)
-	// DrainTimeout bounds how long the stage takes to end when it is stopped;
-	// default 30 s.
+	// DrainTimeout bounds how long the workers may take to finish when the stage is
+	// stopped; default 30 s.
 	DrainTimeout time.Duration
 
 	run   func(ctx context.Context, event T) error
@@ -46,36 +60,42 @@ type Workers[T any] struct {
 	in    *inlet[T]
 	life  life
 
+	// The lock is taken before the inlet's.
 	mu        sync.Mutex
 	crew      map[int64]*worker[T]
+	busy      int // goroutines of workers that are not abandoned
 	lastID    int64
 	restarts  restarts
 	abandoned int64
 	failed    int64
 	stopping  bool
-	idle      chan struct{} // closed when the last worker of a stopping stage has ended
+	idle      chan struct{} // closed when nobody of a stopping stage is busy
 }
 
-// Restart says what becomes of a worker that fails: its function returns an error, or
-// panics. One that ends because its ctx has ended has not failed.
+// Restart says what becomes of a worker that fails: its function returns an error,
+// panics, or ends its goroutine. One that ends because its ctx has ended has not failed.
 type Restart int
 
 const (
-	// Never: it is reported, and its event is given up.
+	// Never: its event is given up.
 	Never Restart = iota
-	// OnFailure: it is started again with the same event, in the same slot.
+	// OnFailure: it is started again with the same event, in the same slot, at once.
 	OnFailure
 )
 
 // worker handles one event.
 type worker[T any] struct {
-	id     int64
-	in     *inflow[T]
-	at     int64
-	event  T
-	status WorkerStatus
-	cancel context.CancelFunc
-	done   chan struct{} // closed when it has ended for good, or was abandoned
+	id       int64
+	in       *inflow[T]
+	at       int64 // the position of its event
+	event    T
+	run      run // how the event was delivered, and how often it was tried
+	ctx      *handlerContext
+	cancel   context.CancelFunc
+	status   WorkerStatus
+	failed   bool        // and its event is given up
+	deadline *time.Timer // of one that is told to end
+	done     chan struct{}
 }
 
 // WorkerStatus is what a worker does.
@@ -101,8 +121,9 @@ var (
 )
 
 // NewWorkers returns a stage that runs work for each event, each in a goroutine of
-// its own. ctx ends when the worker is told to end. An error or a panic of work fails
-// that worker.
+// its own. ctx ends when the worker is told to end; [Delivery] says where its event
+// comes from and how often it was tried. An error or a panic of work fails that worker;
+// [Stop] ends the stage well.
 func NewWorkers[T any](work func(ctx context.Context, event T) error) *Workers[T] {
 	w := &Workers[T]{Name: defaultName("workers"), run: work, crew: map[int64]*worker[T]{}}
 	w.in = newInlet[T](&w.Name, w)
@@ -149,7 +170,7 @@ func (w *Workers[T]) Inspect() Info {
 	return i
 }
 
-// Workers lists those that run, in the order of their IDs.
+// Workers lists those that have a slot, in the order of their IDs.
 func (w *Workers[T]) Workers() []WorkerInfo[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,11 +178,11 @@ func (w *Workers[T]) Workers() []WorkerInfo[T] {
 	for _, one := range w.crew {
 		all = append(all, WorkerInfo[T]{one.id, one.event, one.status})
 	}
-	slices.SortFunc(all, func(a, b WorkerInfo[T]) int { return int(a.ID - b.ID) })
+	slices.SortFunc(all, func(a, b WorkerInfo[T]) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-// Count is how many workers run.
+// Count is how many workers have a slot.
 func (w *Workers[T]) Count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,8 +190,10 @@ func (w *Workers[T]) Count() int {
 }
 
 // Terminate ends a worker: its ctx ends, and when it has ended its slot is free. It is
-// not started again. One that ignores its ctx past the shutdown timeout is abandoned.
-// It returns ErrNoWorker, or the cause of ctx.
+// not started again, and an event that it has not finished is given up. One that ignores
+// its ctx past the shutdown timeout is abandoned, whoever waits for that. Terminate
+// returns when the slot is free, with ErrNoWorker when there is no such worker or it has
+// ended, or with the cause of ctx. It may not be called by the worker itself.
 func (w *Workers[T]) Terminate(ctx context.Context, id int64) error {
 	w.mu.Lock()
 	one := w.crew[id]
@@ -178,19 +201,18 @@ func (w *Workers[T]) Terminate(ctx context.Context, id int64) error {
 		w.mu.Unlock()
 		return fmt.Errorf("%w: %d", ErrNoWorker, id)
 	}
-	one.status = WorkerTerminating
+	if one.status != WorkerTerminating {
+		one.status = WorkerTerminating
+		one.deadline = time.AfterFunc(w.shutdownTimeout(), func() { w.abandon(one) })
+	}
 	w.mu.Unlock()
 	one.cancel()
-	timer := time.NewTimer(w.shutdownTimeout())
-	defer timer.Stop()
 	select {
 	case <-one.done:
-	case <-timer.C:
-		w.abandon(one)
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return nil
 }
 
 func (w *Workers[T]) shutdownTimeout() time.Duration {
@@ -224,11 +246,14 @@ func (w *Workers[T]) work(ctx context.Context, ours func(any) bool) {
 	defer release()
 	defer context.AfterFunc(ctx, func() { w.in.drain(ours) })()
 	defer context.AfterFunc(hard, func() { w.in.stop(context.Cause(hard)) })()
-	v := w.loop(hard)
-	w.life.set("ending")
-	w.shutdown()
-	w.in.close(v, true)
-	w.life.end(w.Name, v.err)
+	v := verdict{Failed, ErrExited} // stands when a selector ends the goroutine
+	defer func() {
+		w.life.set("ending")
+		w.shutdown()
+		w.in.close(v, true)
+		w.life.end(w.Name, v.err)
+	}()
+	v = w.loop(hard)
 }
 
 // loop starts workers until the stage is over.
@@ -236,125 +261,176 @@ func (w *Workers[T]) loop(ctx context.Context) verdict {
 	for {
 		t, ended, v := w.in.next(nil)
 		w.in.part(ctx, ended)
-		switch {
-		case v != nil:
+		if v != nil {
 			return *v
-		case t.call != nil:
-			if v := w.in.judge(ctx, guard(func() error { return t.call(ctx) })); v != nil {
-				return *v
-			}
-		case t.in != nil:
-			w.in.mu.Lock()
-			in, first, _ := w.in.core.lend()
-			w.in.mu.Unlock()
-			for i, event := range t.events {
-				w.start(ctx, in, first+int64(i), event)
-			}
+		}
+		if err := guard(func() error { w.startAll(ctx, t); return nil }); err != nil {
+			return verdict{Failed, err}
+		}
+	}
+}
+
+// startAll runs a worker for each event of a batch. What a selector on this side does
+// not keep is processed.
+func (w *Workers[T]) startAll(ctx context.Context, t task[T]) {
+	if t.in == nil {
+		return
+	}
+	first := w.in.lend()
+	for i, event := range t.events {
+		at := first + int64(i)
+		if t.in.keep == nil || t.in.keep(event) {
+			w.start(ctx, t, at, event)
+		} else {
+			w.in.leaveOut(t.in, at)()
 		}
 	}
 }
 
 // start runs a worker for an event.
-func (w *Workers[T]) start(ctx context.Context, in *inflow[T], at int64, event T) {
+func (w *Workers[T]) start(ctx context.Context, t task[T], at int64, event T) {
 	ctx, cancel := context.WithCancel(ctx)
+	one := &worker[T]{
+		in: t.in, at: at, event: event, run: t.run, status: WorkerRunning,
+		ctx: &handlerContext{Context: ctx}, cancel: cancel, done: make(chan struct{}),
+	}
+	one.ctx.set(t.in.sub, at, one.run)
 	w.mu.Lock()
 	w.lastID++
-	one := &worker[T]{
-		id: w.lastID, in: in, at: at, event: event, status: WorkerRunning,
-		cancel: cancel, done: make(chan struct{}),
-	}
+	one.id = w.lastID
 	w.crew[one.id] = one
+	w.busy++
 	w.mu.Unlock()
-	go w.serve(ctx, one)
+	go w.attempt(one)
 }
 
-// serve handles one event to its end, with as many attempts as that takes.
-func (w *Workers[T]) serve(ctx context.Context, one *worker[T]) {
-	defer one.cancel()
-	// Deferred, so that it is done also when the function ends the goroutine.
+// attempt lets a worker handle its event once.
+func (w *Workers[T]) attempt(one *worker[T]) {
 	err := error(ErrExited)
-	defer func() { w.over(ctx, one, err) }()
-	for {
-		err = ErrExited
-		err = guard(func() error { return w.run(ctx, one.event) })
-		if err == nil || ctx.Err() != nil || !w.again(one) {
-			return
+	// Deferred, so that it is done also when the function ends the goroutine.
+	defer func() { w.attempted(one, err) }()
+	err = guard(func() error { return w.run(one.ctx, one.event) })
+}
+
+// attempted draws the conclusions from an attempt: the event is processed, or tried
+// again, or given up, or goes back when the stage closes.
+func (w *Workers[T]) attempted(one *worker[T], err error) {
+	switch again, back := w.judge(one, err); {
+	case again:
+		w.in.retry(one.in, one.at)
+		one.run.attempts++
+		one.ctx.set(one.in.sub, one.at, one.run)
+		go w.attempt(one)
+	case back:
+		w.settle(one, true)
+	default:
+		defer w.settle(one, false) // deferred: whatever happens to the report
+		if one.failed {
+			w.report(one, err)
 		}
 	}
 }
 
-// again reports whether a worker that has failed is started again.
-func (w *Workers[T]) again(one *worker[T]) bool {
+// judge says what becomes of a worker whose function has returned err. What is neither
+// tried again nor goes back is processed, or given up.
+func (w *Workers[T]) judge(one *worker[T], err error) (again, back bool) {
 	w.mu.Lock()
-	if w.Restart == Never || w.stopping || one.status == WorkerTerminating {
+	defer w.mu.Unlock()
+	var panicked *PanicError
+	crashed := err == ErrExited || errors.As(err, &panicked) //nolint:errorlint // the one that attempt sets
+	switch {
+	case w.crew[one.id] != one:
+		return false, true // it was abandoned: nothing is left to decide
+	case err == nil:
+		return false, false
+	case err == Stop: //nolint:errorlint // a wrapped Stop is an error like another
+		w.in.enough()
+		return false, false
+	case one.status == WorkerTerminating:
+	case one.ctx.Err() != nil && !crashed:
+		return false, true // the end of the stage has interrupted it
+	case w.Restart == OnFailure && (w.stopping || one.ctx.Err() != nil):
+		return false, true
+	case w.Restart == OnFailure && w.restarts.allow(time.Now()):
+		return true, false
+	case w.Restart == OnFailure:
+		t := w.restarts.tolerance
+		w.in.stop(fmt.Errorf("%w: more than %d in %v, the last one of a worker that failed: %w", ErrTooManyRestarts, t.Restarts, t.Within, err))
+		return false, true
+	}
+	one.failed = true
+	w.failed++
+	return false, false
+}
+
+// abandon gives up on a worker that does not end, and on its event where it was told to
+// end; where the stage ends, that goes back.
+func (w *Workers[T]) abandon(one *worker[T]) {
+	w.mu.Lock()
+	terminated, failed := one.status == WorkerTerminating, one.failed
+	w.mu.Unlock()
+	if !w.settle(one, !terminated && !failed) {
+		return
+	}
+	lost := terminated && !failed
+	w.mu.Lock()
+	w.abandoned++
+	if lost {
+		w.failed++
+	}
+	w.mu.Unlock()
+	slog.Warn("worker abandoned: it goes on although it was told to end", "stage", w.Name, "worker", one.id)
+	if lost {
+		w.report(one, errGoesOn)
+	}
+}
+
+var errGoesOn = errors.New("it goes on")
+
+// settle takes a worker off the list, and reports whether it was there. Its event counts
+// as processed, unless it is to go back. All of that is done at once, so that the stage
+// cannot close in between.
+func (w *Workers[T]) settle(one *worker[T], back bool) bool {
+	w.mu.Lock()
+	if w.crew[one.id] != one {
 		w.mu.Unlock()
 		return false
 	}
-	tolerated := w.restarts.allow(time.Now())
+	delete(w.crew, one.id)
+	if one.deadline != nil {
+		one.deadline.Stop()
+	}
+	tell := func() {}
+	if !back {
+		tell = w.in.finish(one.in, one.at)
+	}
 	w.mu.Unlock()
-	if !tolerated {
-		w.in.stop(fmt.Errorf("%w: more than %d in %v", ErrTooManyRestarts, w.restarts.tolerance.Restarts, w.restarts.tolerance.Within))
-		return false
+	one.cancel()
+	tell()
+	close(one.done)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy--; w.busy == 0 && w.idle != nil {
+		close(w.idle)
+		w.idle = nil
 	}
 	return true
 }
 
-// over books that a worker has ended for good. When the end of the stage or of the
-// worker has interrupted it, it has not failed.
-func (w *Workers[T]) over(ctx context.Context, one *worker[T], err error) {
-	interrupted := ctx.Err() != nil && errors.Is(err, ctx.Err())
-	failed := err != nil && !interrupted
+// report says that an event is given up.
+func (w *Workers[T]) report(one *worker[T], err error) {
 	w.mu.Lock()
-	_, here := w.crew[one.id]
-	w.leave(one)
-	if failed {
-		w.failed++
-	}
-	// What the end of the stage interrupts is not processed: it goes back.
-	back := interrupted && one.status != WorkerTerminating
-	w.mu.Unlock()
-	if failed {
-		w.report(one.event, err)
-	}
-	if here && !back {
-		w.in.finish(one.in, one.at)
-	}
-}
-
-// abandon gives up on a worker that does not end.
-func (w *Workers[T]) abandon(one *worker[T]) {
-	w.mu.Lock()
-	_, here := w.crew[one.id]
-	w.leave(one)
-	if here {
-		w.abandoned++
+	if one.status == WorkerTerminating {
+		err = fmt.Errorf("%w: %w", ErrTerminated, err)
 	}
 	w.mu.Unlock()
-	if here {
-		slog.Warn("worker abandoned: it goes on although it was told to end", "stage", w.Name, "worker", one.id)
-		w.in.finish(one.in, one.at)
-	}
-}
-
-// leave takes a worker off the list. The lock is held.
-func (w *Workers[T]) leave(one *worker[T]) {
-	if _, here := w.crew[one.id]; !here {
-		return
-	}
-	delete(w.crew, one.id)
-	close(one.done)
-	if w.idle != nil && len(w.crew) == 0 {
-		close(w.idle)
-		w.idle = nil
-	}
-}
-
-func (w *Workers[T]) report(event T, err error) {
 	if w.OnFailure == nil {
-		slog.Warn("worker failed: its event is given up", "stage", w.Name, "why", err)
+		slog.Warn("worker failed: its event is given up", "stage", w.Name, "worker", one.id, "why", err)
 		return
 	}
-	_ = guard(func() error { w.OnFailure(event, err); return nil })
+	if err := guard(func() error { w.OnFailure(one.event, err); return nil }); err != nil {
+		slog.Error("OnFailure panicked", "stage", w.Name, "why", err)
+	}
 }
 
 // shutdown ends all workers, with one timeout for all of them. Those who take longer
@@ -362,15 +438,12 @@ func (w *Workers[T]) report(event T, err error) {
 func (w *Workers[T]) shutdown() {
 	w.mu.Lock()
 	w.stopping = true
-	all := make([]*worker[T], 0, len(w.crew))
-	for _, one := range w.crew {
-		all = append(all, one)
-	}
+	all := slices.Collect(maps.Values(w.crew))
 	idle := make(chan struct{})
-	w.idle = idle
-	if len(all) == 0 {
+	if w.busy == 0 {
 		close(idle)
-		w.idle = nil
+	} else {
+		w.idle = idle
 	}
 	w.mu.Unlock()
 	for _, one := range all {
@@ -385,23 +458,5 @@ func (w *Workers[T]) shutdown() {
 	}
 	for _, one := range all {
 		w.abandon(one)
-	}
-}
-
-// finish books an event that was lent as processed, and asks or acknowledges.
-func (l *inlet[T]) finish(in *inflow[T], at int64) {
-	l.mu.Lock()
-	ask := l.core.finish(in, at)
-	up := in.up
-	acked, done := in.progress()
-	over := l.closed
-	l.news.Signal()
-	l.mu.Unlock()
-	switch {
-	case over:
-	case ask > 0:
-		_ = up.Ask(ask, acked, done...)
-	default:
-		_ = up.Ack(acked, done...)
 	}
 }
