@@ -752,28 +752,6 @@ func TestSelectorsOfWorkers(t *testing.T) {
 	})
 }
 
-// One worker that takes for ever does not hold up the others, however many events pass.
-func TestOneStuckWorker(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		src := counter(250_000)
-		stuck := make(chan struct{})
-		p := stage.NewPool(4, func(_ context.Context, event int) error {
-			if event == 0 {
-				<-stuck
-			}
-			return nil
-		})
-		stage.Connect(src, p)
-		wait, _ := start(t, src, p)
-		synctest.Wait()
-		require.Equal(t, int64(249_999), p.Inspect().In)
-		s := src.Inspect().Subscribers[0]
-		require.Equal(t, []int64{250_000, 0}, []int64{s.Sent, s.Acked})
-		close(stuck)
-		require.NoError(t, wait())
-	})
-}
-
 // A storm: workers fail, panic, are terminated, stages of them stop and others come.
 // Every event is finished, or given up by name.
 func TestStormOfWorkers(t *testing.T) {
