@@ -285,7 +285,7 @@ func (o *outlet[T]) post(f call) error {
 	o.lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.core.closing != nil || o.finishing:
+	case o.ends():
 		return ErrEnded
 	case o.calls.len() >= maxCalls:
 		return ErrBusy

@@ -52,7 +52,7 @@ func (o *outlet[T]) push(ctx context.Context, wait bool, events []T) (n int, err
 	o.lock()
 	defer o.unlock(&err)
 	for n = len(events); ; {
-		if o.core.closing != nil || o.finishing {
+		if o.ends() {
 			return 0, ErrEnded
 		}
 		if !wait {
@@ -70,6 +70,9 @@ func (o *outlet[T]) push(ctx context.Context, wait bool, events []T) (n int, err
 	o.put(events[:n])
 	return n, nil
 }
+
+// ends reports whether a source has ended, or is about to.
+func (o *outlet[T]) ends() bool { return o.core.closing != nil || o.core.hurried || o.finishing }
 
 // wake lets those look again who wait for something.
 func (o *outlet[T]) wake() {
