@@ -125,6 +125,9 @@ func (r *running) work() {
 			err := error(ErrExited) // stands when it ends the goroutine
 			defer func() { r.report(err) }()
 			err = guard(func() error { return o.Run(r.ctx) })
+			if r.ctx.Err() != nil && (err == r.ctx.Err() || err == context.Cause(r.ctx)) { //nolint:errorlint // a wrapped one is a failure
+				err = nil // it was stopped, and says so
+			}
 		})
 	}
 	wg.Wait()
