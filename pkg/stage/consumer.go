@@ -22,6 +22,7 @@ type consumer[T any] struct {
 		n  int
 	}
 	draining  bool
+	jointly   Reason // how the last of the joint subscriptions ended that has ended
 	over      *verdict
 	processed int64
 }
@@ -231,17 +232,27 @@ func (c *consumer[T]) remove(in *inflow[T]) {
 		c.over = &verdict{e.Reason, &SubscriptionError{Outlet: in.name, Reason: e.Reason, Err: e.Err}}
 	case c.draining && len(c.subs) == 0, !c.draining && in.mode == Permanent:
 		c.over = &verdict{reason: e.Reason}
-	case !c.draining && in.mode == Joint && !slices.ContainsFunc(c.subs, func(s *inflow[T]) bool { return s.mode == Joint }):
-		c.over = &verdict{reason: e.Reason}
+	case !c.draining && in.mode == Joint:
+		if c.jointly = e.Reason; !c.joint() {
+			c.over = &verdict{reason: e.Reason}
+		}
 	}
 }
 
 // forget takes out a subscription that never began.
 func (c *consumer[T]) forget(in *inflow[T]) {
 	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
-	if c.draining {
+	switch {
+	case c.draining:
 		c.drain()
+	case c.over == nil && in.mode == Joint && c.jointly != 0 && !c.joint():
+		c.over = &verdict{reason: c.jointly} // it was the last that was waited for
 	}
+}
+
+// joint reports whether there are joint subscriptions.
+func (c *consumer[T]) joint() bool {
+	return slices.ContainsFunc(c.subs, func(s *inflow[T]) bool { return s.mode == Joint })
 }
 
 // drain lets the stage end with its last subscription, whatever their modes.
