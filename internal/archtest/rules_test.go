@@ -73,6 +73,13 @@ var rules = []rule{
 		reason: "a program that runs stages in one process links no network",
 	},
 	{
+		pkg:    "pkg/stage/stagetest",
+		may:    []string{"pkg/stage", "pkg/dispatch"},
+		never:  []string{"external"},
+		unless: []string{"github.com/stretchr/testify/require"},
+		reason: "the suite knows what a stage promises, and not by which way an outlet is reached",
+	},
+	{
 		pkg:    "pkg/wire",
 		may:    []string{"internal/credit", "proto/..."},
 		never:  []string{"google.golang.org/grpc/...", "github.com/hashicorp/..."},
@@ -111,6 +118,10 @@ var rules = []rule{
 		pkg:    "internal/faultnet",
 		never:  []string{"external"},
 		reason: "it breaks connections for tests, and knows nothing of what runs over them",
+	},
+	{
+		pkg:    "internal/conform",
+		reason: "it has tests only, and nothing to import",
 	},
 	{
 		pkg:    "internal/archtest",
