@@ -155,10 +155,14 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 }
 
 // returned are the events at positions that are given back. Those that the consumer
-// may have been handling, one batch at most, count as tried.
+// may have been handling count as tried: one batch at most, or all of them where it
+// finishes events out of order.
 func (v *served[T]) returned(ranges []credit.Range, base int64) []stage.Returned[T] {
 	var rest []stage.Returned[T]
 	tried := ranges[0].First - 1 + max(v.terms.MaxDemand-v.terms.MinDemand, 1)
+	if len(ranges) > 1 {
+		tried = ranges[len(ranges)-1].Last
+	}
 	for _, r := range ranges {
 		for at := r.First; at <= r.Last; at++ {
 			it := v.kept[at-base-1]

@@ -138,7 +138,8 @@ func (c *Consumer) Ask(n int64) error {
 }
 
 // Processed says that everything up to position to is processed, and the ranges
-// done above it too. idle says that nothing is left to process: what is processed is
+// done above it too, together with those it was told of before: what several
+// goroutines have to say may come in any order. idle says that nothing is left to process: what is processed is
 // told now, by an Ack if no Ask carries it. An owner who asks rarely, because its
 // demand is unbounded, may be idle in this sense whenever enough has piled up.
 //
@@ -155,7 +156,14 @@ func (c *Consumer) Processed(to int64, done []credit.Range, idle bool) error {
 	}
 	c.acked = to
 	if len(done) > 0 || len(c.done) > 0 {
-		c.done = slices.Clone(done)
+		var all credit.Ranges
+		for _, r := range append(slices.Clone(c.done), done...) {
+			if r.Last > to {
+				all.Add(max(r.First, to+1), r.Last)
+			}
+		}
+		c.acked = all.Advance(to)
+		c.done = all.All()
 	}
 	c.on.owed = c.on.owed || idle && !c.told()
 	return nil
