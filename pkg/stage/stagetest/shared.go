@@ -53,7 +53,7 @@ func mostFirst(b *bench) {
 
 func eachOnce(b *bench) {
 	const count = 2000
-	s := b.counter(count)
+	s := b.counter(count, func(s *stage.Source[int]) { s.Accumulate = true })
 	b.run(s)
 	sinks := make([]*sink, 3)
 	programs := make([]*program, 3)
@@ -62,6 +62,8 @@ func eachOnce(b *bench) {
 		stage.Connect(s.out, sinks[i], demand(10*(i+1), 5*i)...)
 		programs[i] = b.run(sinks[i])
 	}
+	b.eventually("all are there", func() bool { return len(s.Inspect().Subscribers) == 3 })
+	s.Forward()
 	var all []int
 	for i, p := range programs {
 		require.NoError(b, p.wait())
