@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One source, two gates, one sink: everything comes through both ways.
+// EDG-12: one source, two gates, one sink: everything comes through both ways.
 func TestDiamond(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		src := counter(5000)
@@ -54,7 +54,7 @@ func TestLongChain(t *testing.T) {
 	})
 }
 
-// A ring of gates that feed each other goes round, is looked at, and is stopped.
+// EDG-06, EDG-09: a ring of gates that feed each other goes round, is looked at, and is stopped.
 func TestRingOfGates(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var turns atomic.Int64

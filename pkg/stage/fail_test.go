@@ -29,7 +29,7 @@ var trouble = map[string]struct {
 	"exit": {runtime.Goexit, func(t *testing.T, err error) { require.ErrorIs(t, err, stage.ErrExited) }},
 }
 
-// Whatever goes wrong in a handler fails its own stage, and reaches the others as the
+// EDG-05: whatever goes wrong in a handler fails its own stage, and reaches the others as the
 // failure of their subscriptions.
 func TestTroubleInHandlers(t *testing.T) {
 	for what, trouble := range trouble {
@@ -342,7 +342,7 @@ func TestProducerBeyondCredit(t *testing.T) {
 	})
 }
 
-// The batch is the handler's own for the call, and what it does to it or keeps of it
+// EDG-08: the batch is the handler's own for the call, and what it does to it or keeps of it
 // touches neither what goes back nor what others get.
 func TestHandlersMayDoAsTheyLikeWithTheirBatch(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

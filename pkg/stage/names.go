@@ -23,7 +23,8 @@ var (
 )
 
 // Register gives outlet its name, the stage's. It returns ErrNameTaken while another
-// outlet holds it whose stage has not ended.
+// outlet holds it whose stage has not ended; one that is never run does not end. An
+// outlet of another process never ends, and keeps its name.
 func Register[T any](names *Names, outlet Outlet[T]) error {
 	names.mu.Lock()
 	defer names.mu.Unlock()

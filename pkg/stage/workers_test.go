@@ -195,6 +195,33 @@ func TestTroubleInOnFailure(t *testing.T) {
 	}
 }
 
+// What was given up does not go back too: a stage that ends waits for its report.
+func TestGivenUpWhileTheStageEnds(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		c := newCrew()
+		p := stage.NewPool(2, c.work)
+		p.DrainTimeout = time.Millisecond
+		p.OnFailure = func(int, error) { time.Sleep(time.Second) }
+		src := &byHand{}
+		stage.Connect[int](src, p)
+		wait, stop := start(t, p)
+		synctest.Wait()
+		src.deliver(0, 1)
+		synctest.Wait()
+		c.let(oops, 1)
+		stop()
+		begin := time.Now()
+		require.ErrorIs(t, wait(), stage.ErrDrainTimeout)
+		require.Equal(t, time.Second, time.Since(begin))
+		cancels := src.cancels.get()
+		last := cancels[len(cancels)-1]
+		require.Equal(t, []stage.Returned[int]{{Event: 0, Attempts: 1}}, last.Rest)
+		require.Equal(t, []stage.Range{{First: 2, Last: 2}}, last.Done)
+		i := p.Inspect()
+		require.Equal(t, []int64{1, 1, 0}, []int64{i.In, i.Failed, i.Abandoned})
+	})
+}
+
 // POL-05, CSV-29: the stage does its own asking. What would make its limit void is
 // refused, and the stage lives on.
 func TestWorkersAskThemselves(t *testing.T) {
@@ -498,7 +525,7 @@ func TestAbandonedWorkers(t *testing.T) {
 				require.ErrorIs(t, err, errOops)
 				time.Sleep(want - want/2 - 1)
 				require.Equal(t, upTo(0, 2), c.began())
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 			}
 			synctest.Wait()
 			require.Equal(t, upTo(0, 3), c.began())
