@@ -27,9 +27,10 @@
 //
 // # Concurrency
 //
-// Handlers of one stage never run concurrently; stages run in parallel. Everything
-// else (asks, subscriptions, cancels, snapshots, serving what is buffered) goes on
-// while a handler runs, also while a source waits for its next event.
+// Handlers of one stage never run concurrently, but for [Workers], which runs each event
+// by itself, as many at once as there are slots; stages run in parallel. Everything else
+// (asks, subscriptions, cancels, snapshots, serving what is buffered) goes on while a
+// handler runs, also while a source waits for its next event.
 //
 // A stage is a pure core and a loop. The cores ([dispatch.Dispatcher], producer,
 // consumer) are plain values that return what to do. The loops hold a lock each:
@@ -44,6 +45,11 @@
 // do is their cancel mode's to say ([Permanent] is the default: they end too). A
 // handler's error or panic fails its stage, and reaches others as the failure of
 // its subscriptions.
+//
+// # Supervision
+//
+// [Supervise] makes stages anew when they fail. In the order of the flow, with permanent
+// subscriptions by name ([Names]) and [RestForOne], a pipeline comes back as a whole.
 //
 // # What is lost
 //
