@@ -10,7 +10,8 @@ type DeliveryInfo struct {
 	// Subscription is the one that it came on: a handler may ask for more on it, or
 	// cancel it. Neither waits.
 	Subscription *Subscription
-	// First is the position of the first event, from 1.
+	// First is the position of the first event that has arrived with the batch, from 1.
+	// The others follow without a gap, but for those that a selector has left out here.
 	First int64
 	// Redelivered says that the events were sent before, to a consumer that is gone,
 	// and Attempts how often a handler has had them and did not finish.
@@ -20,8 +21,8 @@ type DeliveryInfo struct {
 
 // Delivery returns where the batch comes from that the handler was called with, to
 // which ctx was given, directly or by way of contexts that were made of it. It
-// reports false elsewhere: in the handler of a source, or of a message. It is
-// valid for as long as the call of the handler takes.
+// reports false elsewhere: in the handler of a source or of a message, and in a hook. It
+// is valid for as long as the call of the handler takes.
 func Delivery(ctx context.Context) (DeliveryInfo, bool) {
 	h, ok := ctx.Value(deliveryKey{}).(*handlerContext)
 	if !ok {

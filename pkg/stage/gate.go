@@ -26,8 +26,9 @@ type Gate[In, Out any] struct {
 	// OnDiscard is told of each number of events that were given up, and why. By
 	// default a warning is logged.
 	OnDiscard func(reason string, count int)
-	// OnSubscribers is told of each subscriber that arrives or leaves, on the stage's own
-	// goroutine.
+	// OnSubscribers is told of each subscriber that arrives or leaves, once, on the
+	// stage's own goroutine, in order with the events that arrive. A panic fails the
+	// stage. It is told of nothing any more when the stage ends.
 	OnSubscribers func(SubscriberChange)
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.

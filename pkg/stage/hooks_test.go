@@ -70,6 +70,24 @@ func attach(t *testing.T, o stage.Outlet[int], name string) *reader {
 	return r
 }
 
+// Who leaves while a source ends is nobody's news any more, and takes no memory.
+func TestOnSubscribersOfASourceThatEnds(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src := counter(1)
+		var told log[string]
+		src.OnSubscribers = func(c stage.SubscriberChange) { told.add(change(c)) }
+		r := attach(t, src, "r")
+		wait, _ := start(t, src)
+		require.NoError(t, r.Ask(1, 0))
+		synctest.Wait()
+		attach(t, src, "late").Cancel(stage.Cancel[int]{})
+		require.Zero(t, src.Inspect().Messages)
+		require.NoError(t, r.Ack(1))
+		require.NoError(t, wait())
+		require.Equal(t, []string{"r arrived, 1"}, told.get())
+	})
+}
+
 // HOK-04 and HOK-05: what a newcomer asks for is produced behind the hook that says it is
 // there. When one leaves, first the others get what waits, then the hook is told, and
 // then more is produced.

@@ -2,12 +2,14 @@ package stage_test
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sluicenet/sluice/pkg/dispatch"
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/stretchr/testify/require"
 )
@@ -136,7 +138,7 @@ func TestAllFails(t *testing.T) {
 
 func TestFold(t *testing.T) {
 	sum := func(a, b int) int { return a + b }
-	bubble(t, "well", func(t *testing.T) {
+	bubble(t, "ITR-03 well", func(t *testing.T) {
 		src := counter(101)
 		wait, _ := start(t, src)
 		got, err := stage.Fold(t.Context(), src, 1000, sum, stage.MaxDemand(7))
@@ -144,7 +146,7 @@ func TestFold(t *testing.T) {
 		require.Equal(t, 1000+5050, got)
 		require.NoError(t, wait())
 	})
-	bubble(t, "the source fails", func(t *testing.T) {
+	bubble(t, "ITR-05 the source fails", func(t *testing.T) {
 		src := stage.NewSource(func(context.Context, int) ([]int, error) { return []int{1}, errOops })
 		wait, _ := start(t, src)
 		got, err := stage.Fold(t.Context(), src, 1000, sum)
@@ -162,11 +164,108 @@ func TestFold(t *testing.T) {
 		<-src.Done()
 		_ = wait()
 	})
-	bubble(t, "ctx ends", func(t *testing.T) {
+	bubble(t, "ITR-04 ctx ends", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := stage.Fold(ctx, idle(), 0, sum)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// ITR-06 and ITR-10: what refuses a fold is its error; a source that was shut down, or a
+// stage that cancels, is an end like another.
+func TestFoldEnds(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		sum := func(a, b int) int { return a + b }
+		_, err := stage.Fold(t.Context(), idle(), 0, sum, stage.MaxDemand(0))
+		require.ErrorIs(t, err, stage.ErrInvalidDemand)
+		_, err = stage.Fold(t.Context(), idle(), 0, sum, stage.InPartition(1))
+		require.ErrorIs(t, err, dispatch.ErrUnsupported)
+		src := stage.NewSource[int](nil)
+		require.NoError(t, src.Push(1, 2, 3))
+		wait, stop := start(t, src)
+		time.AfterFunc(time.Second, stop)
+		got, err := stage.Fold(t.Context(), src, 0, sum)
+		require.NoError(t, err)
+		require.Equal(t, 6, got)
+		require.ErrorIs(t, wait(), context.Canceled)
+		_, err = stage.Fold(t.Context(), src, 0, sum)
+		require.ErrorIs(t, err, stage.ErrEnded)
+	})
+}
+
+// ITR-07: a fold's terms are the defaults.
+func TestFoldTerms(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src := &spy{Outlet: counter(1000)}
+		wait, _ := start(t, src.Outlet.(stage.Runner))
+		_, err := stage.Fold[int](t.Context(), src, 0, func(a, b int) int { return b })
+		require.NoError(t, err)
+		require.Equal(t, int64(stage.DefaultMaxDemand), src.asks.get()[0])
+		require.NoError(t, wait())
+	})
+}
+
+// ITR-01 and ITR-02: a sequence is stepped as far as it is asked for, and ends with its
+// last events, also when these are none.
+func TestFromSeqSteps(t *testing.T) {
+	f := func(n int, want ...[]int) {
+		bubble(t, "", func(t *testing.T) {
+			taken := 0
+			src := stage.FromSeq(func(yield func(int) bool) {
+				for ; taken < n && yield(taken+1); taken++ {
+				}
+			})
+			sink, got := batches()
+			sub := stage.Connect(src, sink, stage.MaxDemand(6), stage.MinDemand(2))
+			require.NoError(t, stage.Run(t.Context(), src, sink))
+			require.Equal(t, want, got.get())
+			require.Equal(t, stage.Completed, sub.Ending().Reason)
+			require.Equal(t, n, taken)
+		})
+	}
+	f(0)
+	f(5, []int{1, 2, 3, 4}, []int{5})
+	f(6, []int{1, 2, 3, 4}, []int{5, 6})
+	bubble(t, "no further", func(t *testing.T) {
+		taken := 0
+		src := stage.FromSeq(func(yield func(int) bool) {
+			for yield(taken) {
+				taken++
+			}
+		})
+		src.OnDiscard = func(reason string, n int) { t.Error(n, reason) }
+		sink, _ := keeper()
+		sub := stage.Connect(src, sink, stage.Manual())
+		wait, stop := start(t, src, sink)
+		synctest.Wait()
+		require.NoError(t, sub.Ask(7))
+		synctest.Wait()
+		require.Equal(t, 6, taken, "it stands in the seventh")
+		stop()
+		require.ErrorIs(t, wait(), context.Canceled)
+	})
+}
+
+// EDG-08: what a consumer does to its batch is seen by nobody else, nor by the source.
+func TestBatchesAreNotShared(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		events := upTo(0, 20)
+		src := stage.NewSource(func(context.Context, int) ([]int, error) { return events, io.EOF })
+		src.Dispatcher = dispatch.Broadcast[int]()
+		spoiler := stage.NewSink(func(_ context.Context, batch []int) error {
+			for i := range batch {
+				batch[i] = -1
+			}
+			_ = append(batch, -2, -2, -2)
+			return nil
+		})
+		sink, got := keeper()
+		stage.Connect(src, spoiler, stage.MaxDemand(6))
+		stage.Connect(stage.Where(src, even), sink, stage.MaxDemand(6))
+		require.NoError(t, stage.Run(t.Context(), src, spoiler, sink))
+		require.Equal(t, doubled(10), got.get())
+		require.Equal(t, upTo(0, 20), events)
 	})
 }
 

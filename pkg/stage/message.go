@@ -9,14 +9,21 @@ type Emitter[T any] interface {
 }
 
 // Handle gives a source or a gate a handler for messages of type M, beside its events,
-// and returns the function that sends one. What the handler returns is emitted; an
-// error of it counts like one of the stage's own handler ([Stop], or io.EOF for a
-// source, end it well). A stage may have handlers for several types of messages.
+// and returns the function that sends one. What the handler returns is emitted, also
+// together with an error, and the slice passes to sluice. An error counts like one of
+// the stage's own handler: io.EOF ends a source well, [Stop] a gate, any other error and
+// a panic fail the stage. A stage may have handlers for several types of messages, also
+// when it runs already.
 //
 // Messages are handled on the stage's own goroutine, in the order in which they are
 // sent and, at a gate, in order with the events that arrive: never while another
-// handler runs. send does not wait. It returns ErrEnded when the stage has ended, and
-// ErrBusy when 10,000 messages wait.
+// handler runs, so a source that waits for events in its handler keeps them waiting.
+// What is sent before the run is handled when it begins, and what still waits when the
+// stage ends is not handled; only Finish lets it be.
+//
+// send may be called from any goroutine, also from a handler, and does not wait. It
+// returns ErrEnded when the stage has ended or is about to, and ErrBusy when 10,000
+// messages wait.
 func Handle[M, T any](s Emitter[T], handle func(ctx context.Context, message M) ([]T, error)) (send func(M) error) {
 	post, emit := s.emitter()
 	return func(message M) error {
@@ -30,7 +37,9 @@ func Handle[M, T any](s Emitter[T], handle func(ctx context.Context, message M) 
 	}
 }
 
-// HandleSink gives a sink a handler for messages of type M. See [Handle].
+// HandleSink gives a sink a handler for messages of type M, in order with the events that
+// arrive, and returns the function that sends one. [Stop] ends the sink well. The rest is
+// as with [Handle].
 func HandleSink[M, T any](s *Sink[T], handle func(ctx context.Context, message M) error) (send func(M) error) {
 	return func(message M) error {
 		return s.in.post(func(ctx context.Context) error { return handle(ctx, message) })

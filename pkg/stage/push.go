@@ -5,7 +5,8 @@ import "context"
 // Push emits events into the source, from any goroutine: what was asked for goes out
 // at once, the rest is buffered, and what the buffer has no room for is given up by
 // its policy. The source cannot slow down whoever pushes; see PushWait. It returns
-// ErrEnded, and emits nothing, when the source has ended or is about to. The slice
+// ErrEnded, and emits nothing, when the source has ended, is stopped, or was told to
+// finish. It does not wait, and may be called before the run and from handlers. The slice
 // stays the caller's.
 func (s *Source[T]) Push(events ...T) error {
 	_, err := s.out.push(context.Background(), false, events)
@@ -14,8 +15,13 @@ func (s *Source[T]) Push(events ...T) error {
 
 // PushWait is Push for those who can wait: it waits until there is room for the
 // events, so that none is given up, and pushes them in parts where they are more than
-// there will be room for. It returns the cause of ctx when that ends first, together
-// with how many events were emitted by then.
+// there will be room for. Room is what is asked for and what the buffer can take; with
+// partitions it is that of the buffer alone, since nobody knows who wants an event before
+// it is there, and without a buffer there is none. Events of one call stay in order, those
+// of several may mix.
+//
+// It returns how many events were emitted, and ErrEnded or the cause of ctx when those
+// were not all.
 func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
 	defer context.AfterFunc(ctx, s.out.wake)()
 	pushed := 0
@@ -38,8 +44,9 @@ func (s *Source[T]) Finish() {
 	s.finish()
 }
 
-// Forward lets the asks pass that Accumulate has held, and all that follow. It does
-// nothing the second time, or without Accumulate.
+// Forward lets the asks pass that Accumulate has held, one by one in their order, and
+// all that follow. It does nothing the second time, or without Accumulate. It may be
+// called at any time and from any goroutine, and does not wait.
 func (s *Source[T]) Forward() {
 	s.out.lock()
 	defer s.out.unlock(nil)

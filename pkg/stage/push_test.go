@@ -75,6 +75,24 @@ func TestPushAndPull(t *testing.T) {
 	})
 }
 
+// DEM-18: a handler that had nothing is asked again behind a push, for what is left.
+func TestPushWakesTheHandler(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var demands log[int]
+		src := stage.NewSource(func(_ context.Context, n int) ([]int, error) { demands.add(n); return nil, nil })
+		r := read(t, src)
+		wait, stop := start(t, src)
+		require.NoError(t, r.Ask(5, 0))
+		synctest.Wait()
+		require.NoError(t, src.Push(1, 2))
+		synctest.Wait()
+		require.Equal(t, []int{5, 3}, demands.get())
+		require.NoError(t, r.Ack(2))
+		stop()
+		require.ErrorIs(t, wait(), context.Canceled)
+	})
+}
+
 // END-14 and BUF-24: who pushes more than is wanted loses by the buffer's rule, and knows.
 func TestPushOverflows(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -214,7 +232,8 @@ func TestFinishWhileAHandlerWaits(t *testing.T) {
 		})
 		send := stage.Handle(src, func(ctx context.Context, n int) ([]int, error) {
 			time.Sleep(time.Second)
-			return []int{n}, ctx.Err()
+			require.NoError(t, ctx.Err())
+			return []int{n}, nil
 		})
 		sink, got := keeper()
 		stage.Connect(src, sink)

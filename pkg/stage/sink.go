@@ -13,12 +13,15 @@ type Sink[T any] struct {
 	// Name names the stage; default sink-n.
 	Name string
 	// OnSubscribed is told of each subscription when its producer has accepted it, before
-	// its first batch: it may ask for events. Stop ends the stage well, any other error
-	// fails it.
+	// its first batch: it may ask for events, or cancel it. Stop ends the stage well, any
+	// other error and a panic fail it. Both hooks run on the stage's own goroutine, in
+	// order with the batches.
 	OnSubscribed func(*Subscription) error
 	// OnCancelled is told of the end of each subscription of which OnSubscribed would
 	// have been told, behind its last batch. It decides instead of the cancel mode: with
-	// nil the stage lives on, Stop ends it well, any other error fails it.
+	// nil the stage lives on, Stop ends it well, any other error and a panic fail it. The
+	// cancel mode decides about those that were never accepted, and nobody is told of
+	// those that end with the stage.
 	OnCancelled func(*Subscription, Ending) error
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.

@@ -24,11 +24,14 @@ type Source[T any] struct {
 	// OnDiscard is told of each number of events that were given up, and why. By
 	// default a warning is logged. It runs on the goroutine that gave them up.
 	OnDiscard func(reason string, count int)
-	// OnSubscribers is told of each subscriber that arrives or leaves, on the stage's own
-	// goroutine: what it asks for is produced afterwards.
+	// OnSubscribers is told of each subscriber that arrives or leaves, once, on the
+	// stage's own goroutine: what a newcomer asks for is produced afterwards, unless a
+	// handler runs already. A panic fails the stage. It is told of nothing any more when
+	// the stage ends.
 	OnSubscribers func(SubscriberChange)
 	// Accumulate holds what is asked for, until Forward: so that a whole pipeline can be
-	// connected before anything moves.
+	// connected before anything moves. What is pushed meanwhile is buffered. A source that
+	// is stopped holds nothing any longer.
 	Accumulate bool
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.

@@ -88,8 +88,8 @@ func (s *Subscription) Ending() Ending {
 	return s.ending
 }
 
-// Info is a snapshot of the consumer's side. Of a subscription that has ended it is
-// the last one.
+// Info is a snapshot of the consumer's side. One that is declared is waiting, and of one
+// that has ended it is the last snapshot.
 func (s *Subscription) Info() SubscriptionInfo {
 	s.mu.Lock()
 	e, ended := s.edge, s.ending.Reason != 0

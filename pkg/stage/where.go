@@ -6,13 +6,15 @@ import (
 	"github.com/sluicenet/sluice/pkg/dispatch"
 )
 
-// Where is the part of an outlet's events that keep keeps: subscribe to it instead.
+// Where is the part of an outlet's events that keep keeps: subscribe to it instead. It is
+// the same outlet all the same: an inlet subscribes to one part of it at a time.
 //
 // At an outlet of this process keep runs at the producer, whose dispatcher has to
 // know selectors (dispatch.Broadcast does; others refuse the subscription): what it
 // drops costs the subscriber no demand. At an outlet elsewhere it runs here, and
-// what it drops has been sent, and counts as processed. keep may not wait. A panic of
-// it ends the stage that it runs in.
+// what it drops has been sent, and counts as processed. keep may not wait, and may be
+// called from any goroutine, one call at a time for each subscription. A panic of it
+// fails the stage that it runs in.
 func Where[T any](outlet Outlet[T], keep func(event T) bool) Outlet[T] {
 	return &view[T]{outlet, keep}
 }
