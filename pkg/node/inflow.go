@@ -196,6 +196,7 @@ func (i *inflow[T]) first(ctx context.Context) bool {
 			i.mu.Lock()
 			i.at = found[try%len(found)]
 			i.mu.Unlock()
+			before := i.attempts()
 			opened, outcome, err := i.stream(ctx, time.Time{})
 			if opened && outcome == wire.Going {
 				return true
@@ -206,7 +207,7 @@ func (i *inflow[T]) first(ctx context.Context) bool {
 			}
 			// Gossip was ahead of the node, or behind it; the node is the one to believe.
 			_, said := wire.FromStatus(err)
-			unsure = !said
+			unsure = !said && i.attempts() > before
 			i.set("waiting", i.named(err))
 			wait = retry.NextBackOff()
 		}
@@ -265,6 +266,13 @@ func (i *inflow[T]) where() publisher {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.at
+}
+
+// attempts is how many Opens were sent.
+func (i *inflow[T]) attempts() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.core.Attempt()
 }
 
 // stream opens one stream and carries the session on it until it ends. opened says

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +62,10 @@ type published[T any] struct {
 	mu   sync.Mutex
 	book map[subscriber]*entry[T]
 	left chan struct{} // closed when a session is over
+	// purged is when somebody looked for triples to forget, and crowd the size of the
+	// book at which that is done again.
+	purged time.Time
+	crowd  int
 }
 
 // subscriber is who subscribes, the same over every restart of its node.
@@ -198,30 +203,34 @@ func (p *published[T]) kept(partition int) bool {
 	return false
 }
 
-// maxRemembered is how many subscribers that are gone are remembered: a stranger may
-// have any number of names.
+// maxRemembered is about how many subscribers that are gone are remembered: a stranger
+// may have any number of names.
 const maxRemembered = 4096
 
-// purge forgets the triples whose time is over, and those next to it when they are
-// too many. The lock is held.
+// purge forgets the triples whose time is over, and those next to it when they are too
+// many. It looks now and then, since it looks at all of them. The lock is held.
 func (p *published[T]) purge() {
-	now, gone := time.Now(), 0
-	var next subscriber
+	now := time.Now()
+	if len(p.book) < p.crowd && now.Sub(p.purged) < time.Second {
+		return
+	}
+	var gone []subscriber
 	for who, e := range p.book {
 		switch {
 		case e.held != nil:
-			continue
 		case now.After(e.forget):
 			delete(p.book, who)
-			continue
-		case gone == 0 || e.forget.Before(p.book[next].forget):
-			next = who
+		default:
+			gone = append(gone, who)
 		}
-		gone++
 	}
-	if gone > maxRemembered {
-		delete(p.book, next)
+	if len(gone) > maxRemembered {
+		slices.SortFunc(gone, func(a, b subscriber) int { return p.book[a].forget.Compare(p.book[b].forget) })
+		for _, who := range gone[:len(gone)-maxRemembered] {
+			delete(p.book, who)
+		}
 	}
+	p.purged, p.crowd = now, len(p.book)+maxRemembered/8
 }
 
 // over books that a session has ended.

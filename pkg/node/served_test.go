@@ -121,6 +121,13 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	close(codec.leave)
 	require.Nil(t, <-old)
 	require.ErrorIs(t, s.cause, errReplaced)
+	// What comes of the old stream is void: frames, its end, and the notice that it broke.
+	require.NoError(t, held.frame(s, ackFrame(77)))
+	require.NoError(t, held.halfClosed(s))
+	held.broken(s)
+	held.violated(s, wire.RuleAskNotPositive)
+	require.False(t, held.(*served[int]).detached())
+	require.Len(t, p.sessions(), 1)
 	next = held.sender(other)
 	require.NotNil(t, next().GetOpened())
 	require.EqualValues(t, 1, next().GetBatch().GetFirst())
@@ -140,4 +147,46 @@ func (p *pausing) Append(dst []byte, event int) ([]byte, error) {
 	case <-p.leave:
 	}
 	return p.Codec.Append(dst, event)
+}
+
+// An Open that goes on with a session and cannot be right ends it: its old stream may
+// well be alive, and would be for ever.
+func TestResumeThatCannotBeRight(t *testing.T) {
+	t.Parallel()
+	l := &late{over: make(chan struct{})}
+	p := &published[int]{n: testNode("a", Config{}), port: ints, outlet: l, book: map[subscriber]*entry[int]{}}
+	held, s := open(t, p, 1)
+	next := held.sender(s)
+	require.NotNil(t, next().GetOpened())
+	l.to.Deliver(stage.Batch[int]{Events: []int{1, 2}})
+	require.Len(t, next().GetBatch().GetEvents(), 2)
+	o := (&rawClient{stage: "stage"}).about()
+	o.Attempt, o.Known, o.Granted, o.Received = 2, true, 10, 5
+	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
+	require.NoError(t, err)
+	_, err = p.open(o, opening, newStream(o))
+	require.ErrorIs(t, err, wire.RuleReceivedBeyondSent)
+	require.Empty(t, p.sessions())
+	require.ErrorIs(t, s.cause, wire.RuleReceivedBeyondSent)
+	require.Len(t, l.rest, 2, "what it had is given back")
+}
+
+// An Ask that crosses End asks for nothing, and what it acknowledges counts: it may be
+// the last word.
+func TestAskThatCrossesEnd(t *testing.T) {
+	t.Parallel()
+	i := newInflow(testNode("a", Config{}), ints, stage.Terms{}, nil, &sluicev1.Open{}, 1)
+	require.NoError(t, i.Ask(10, 0))
+	i.core.Open()
+	require.NoError(t, i.core.Opened(1, 10, 1))
+	_, err := i.core.Batch(1, 3)
+	require.NoError(t, err)
+	require.NoError(t, i.core.End(3, sluicev1.EndReason_END_REASON_COMPLETED, ""))
+	i.given = true
+	require.NoError(t, i.Ask(3, 3))
+	f, halfClose := i.core.Next()
+	require.EqualValues(t, 3, f.GetAck().GetAcked())
+	require.False(t, halfClose)
+	_, halfClose = i.core.Next()
+	require.True(t, halfClose)
 }
