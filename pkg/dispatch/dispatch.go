@@ -72,7 +72,7 @@ func refuse(kind string, terms Terms, selectors bool) error {
 		return fmt.Errorf("%w: %s has no partitions", ErrUnsupported, kind)
 	}
 	if terms.Selector && !selectors {
-		return fmt.Errorf("%w: %s has no selectors", ErrUnsupported, kind)
+		return fmt.Errorf("%w: %s has no selectors: use Broadcast, or filter in a gate", ErrUnsupported, kind)
 	}
 	return nil
 }

@@ -184,11 +184,21 @@ func (a *admin) ListSubscriptions(ctx context.Context, q *sluicev1.ListSubscript
 	for _, p := range a.n.publications() {
 		reply.Subscriptions = append(reply.Subscriptions, p.rows()...)
 	}
-	for _, i := range a.n.inboundAll() {
-		reply.Subscriptions = append(reply.Subscriptions, i.row())
+	infos := make([]stage.Info, len(a.n.stages))
+	consumers := consumers{}
+	for i, s := range a.n.stages {
+		infos[i] = s.Inspect()
+		consumers.add(infos[i])
 	}
-	for _, s := range a.n.stages {
-		reply.Subscriptions = append(reply.Subscriptions, localRows(a.n.config.Name, s.Inspect())...)
+	for _, i := range a.n.inboundAll() {
+		row := i.row()
+		if c, ok := consumers.of(row); ok && c.State == "held" && live[row.GetState()] {
+			row.State = c.State
+		}
+		reply.Subscriptions = append(reply.Subscriptions, row)
+	}
+	for _, i := range infos {
+		reply.Subscriptions = append(reply.Subscriptions, localRows(a.n.config.Name, i, consumers)...)
 	}
 	var mu sync.Mutex
 	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
@@ -201,8 +211,35 @@ func (a *admin) ListSubscriptions(ctx context.Context, q *sluicev1.ListSubscript
 	return reply, nil
 }
 
+// live are the states of a subscription that works: what its consumer knows better
+// comes before them.
+var live = map[string]bool{"in-flight": true, "no-demand": true, "no-events": true, "flowing": true}
+
+// consumers are the subscriptions of the node's stages, as those see them.
+type consumers map[consumerKey]stage.SubscriptionInfo
+
+type consumerKey struct {
+	stage, outlet string
+	partition     int
+}
+
+func (c consumers) add(i stage.Info) {
+	for _, s := range i.Subscriptions {
+		c[consumerKey{i.Name, s.Outlet, s.Terms.Partition}] = s
+	}
+}
+
+func (c consumers) of(row *sluicev1.SubscriptionInfo) (stage.SubscriptionInfo, bool) {
+	key := consumerKey{row.GetConsumerStage(), row.GetOutlet(), dispatch.NoPartition}
+	if row.Partition != nil {
+		key.partition = int(row.GetPartition())
+	}
+	s, ok := c[key]
+	return s, ok
+}
+
 // localRows are the subscriptions of a stage that do not leave the process.
-func localRows(node string, i stage.Info) []*sluicev1.SubscriptionInfo {
+func localRows(node string, i stage.Info, consumers consumers) []*sluicev1.SubscriptionInfo {
 	var rows []*sluicev1.SubscriptionInfo
 	for _, s := range i.Subscribers {
 		if s.Terms.Node != "" {
@@ -217,6 +254,12 @@ func localRows(node string, i stage.Info) []*sluicev1.SubscriptionInfo {
 		if s.Terms.Partition != dispatch.NoPartition {
 			p := int32(s.Terms.Partition)
 			row.Partition = &p
+		}
+		if c, ok := consumers.of(row); ok {
+			row.Received, row.Acked = c.Received, c.Acked
+			if live[row.State] && (c.State == "held" || c.State == "in-flight") {
+				row.State = c.State
+			}
 		}
 		rows = append(rows, row)
 	}

@@ -71,16 +71,18 @@ func TestStopWhileStreamsAreOpen(t *testing.T) {
 	Publish(a, ints, source)
 	running := start(t, a, source)
 
-	// A consumer that acknowledges nothing, one that does not even read, and a tap.
+	// A tap, a consumer that acknowledges nothing, and one that does not even read.
 	c := dialRaw(t, a.Address())
 	c.open(nil)
 	c.recv()
 	c.ask(10)
+	tap, err := sluicev1.NewAdminServiceClient(c.conn).Tap(t.Context(), &sluicev1.TapRequest{Outlet: "numbers"})
+	require.NoError(t, err)
+	_, err = tap.Header() // it is tapped: what is asked for from now on is seen
+	require.NoError(t, err)
 	silent := dialRaw(t, a.Address())
 	silent.open(func(o *sluicev1.Open) { o.Subscriber.Stage = "other" })
 	silent.ask(1 << 40)
-	tap, err := sluicev1.NewAdminServiceClient(c.conn).Tap(t.Context(), &sluicev1.TapRequest{Outlet: "numbers"})
-	require.NoError(t, err)
 	_, err = tap.Recv()
 	require.NoError(t, err)
 

@@ -15,23 +15,31 @@ import (
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// Publish offers outlet on the network, under the name of port. It is called before
-// the node is started. A name that cannot be used, or is used already, is said by
-// the node's Start.
+// Publish offers outlet on the network, under the name of port. A name that cannot be
+// used, or is used already, is said by the node's Start, and by the log of one that
+// runs already.
 func Publish[T any](n *Node, port wire.Port[T], outlet stage.Outlet[T]) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	name := port.Name()
-	if err := port.Check(); err != nil {
-		n.problems = append(n.problems, fmt.Errorf("node %q: publish: %w", n.config.Name, err))
-		return
+	err := port.Check()
+	if _, ok := n.published[name]; ok && err == nil {
+		err = fmt.Errorf("%w: %q", ErrDuplicateOutlet, name)
 	}
-	if _, ok := n.published[name]; ok {
-		n.problems = append(n.problems, fmt.Errorf("node %q: %w: %q", n.config.Name, ErrDuplicateOutlet, name))
-		return
+	if err != nil {
+		err = fmt.Errorf("node %q: publish: %w", n.config.Name, err)
+		n.problems = append(n.problems, err)
+	} else {
+		n.published[name] = &published[T]{n: n, port: port, outlet: outlet, book: map[subscriber]*entry[T]{}}
+		n.version++
 	}
-	n.published[name] = &published[T]{n: n, port: port, outlet: outlet, book: map[subscriber]*entry[T]{}}
-	n.version++
+	runs := n.state == running
+	n.mu.Unlock()
+	switch {
+	case runs && err != nil:
+		n.log.Error("outlet not published", "why", err)
+	case runs:
+		n.cluster.announce()
+	}
 }
 
 // publication is a published outlet, whatever the type of its events.

@@ -91,7 +91,9 @@ func MinDemand(n int) Option {
 	return option(func(s *settings) { s.terms.MinDemand, s.minSet = int64(n), true })
 }
 
-// Manual leaves all asking to [Subscription.Ask].
+// Manual leaves all asking to [Subscription.Ask]. The first ask belongs into the sink's
+// OnSubscribed, those that follow into the handler, which finds its subscription with
+// [Delivery], or wherever the pace comes from.
 func Manual() Option { return option(func(s *settings) { s.terms.Manual = true }) }
 
 // Unbounded switches flow control off: everything may be sent. What is not

@@ -191,7 +191,7 @@ func TestManual(t *testing.T) {
 			return nil
 		})
 		sub := stage.Connect(src, sink, stage.Manual())
-		require.ErrorIs(t, sub.Ask(1), stage.ErrEnded, "it has not begun")
+		require.ErrorIs(t, sub.Ask(1), stage.ErrNotBegun, "it has not begun")
 		wait, stop := start(t, src, sink)
 		synctest.Wait()
 		require.Empty(t, sizes.get())

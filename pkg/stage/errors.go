@@ -35,8 +35,10 @@ var (
 	ErrBusy = errors.New("the stage is busy: too many messages wait")
 	// ErrDrainTimeout: a stage that was stopped did not come to its end in time.
 	ErrDrainTimeout = errors.New("the drain timeout is over")
-	// ErrAlreadyRun: a stage runs once.
-	ErrAlreadyRun = errors.New("the stage has been run before")
+	// ErrNotBegun: the subscription is declared, and the stage does not run yet.
+	ErrNotBegun = errors.New("the subscription has not begun: ask in OnSubscribed, or when it is ready")
+	// ErrAlreadyRun: a stage runs once, and its subscriptions are declared before.
+	ErrAlreadyRun = errors.New("the stage runs, or has run, already: subscribe to it with Subscribe, or make a new one")
 	// ErrExited: a handler ended its goroutine with runtime.Goexit.
 	ErrExited = errors.New("a handler ended its goroutine")
 )

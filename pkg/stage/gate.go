@@ -144,7 +144,7 @@ func (g *Gate[In, Out]) open() error {
 func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
 	hard, release := extend(ctx, orDefault(g.DrainTimeout))
 	defer release()
-	defer context.AfterFunc(ctx, g.out.hurry)()
+	defer when(ctx, g.out.hurry)()
 	g.out.onCrash(g.in.stop)
 	v := verdict{Failed, ErrExited}
 	defer func() {

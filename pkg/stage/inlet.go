@@ -208,8 +208,8 @@ func (l *inlet[T]) open() error {
 // ends, which is the handler's, it stops at once.
 func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
 	handle func(context.Context, []T) error, hold bool, after func()) verdict {
-	defer context.AfterFunc(ctx, func() { l.drain(ours) })()
-	defer context.AfterFunc(hard, func() { l.stop(context.Cause(hard)) })()
+	defer when(ctx, func() { l.drain(ours) })()
+	defer when(hard, func() { l.stop(context.Cause(hard)) })()
 	return l.work(hard, handle, hold, after)
 }
 

@@ -92,7 +92,7 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 		}
 		v := verdict{Failed, ErrExited} // stands when the body panics
 		defer func() { l.close(v, true) }()
-		unwatch := context.AfterFunc(ctx, func() { l.stop(context.Cause(ctx)) })
+		unwatch := when(ctx, func() { l.stop(context.Cause(ctx)) })
 		defer unwatch()
 		var t task[T]
 		for {

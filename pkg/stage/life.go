@@ -93,6 +93,21 @@ func defaultName(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, n.(*atomic.Int64).Add(1))
 }
 
+// when calls f when ctx ends, in a goroutine of its own. release gives that up, or waits
+// for f to return where it has been called: nothing goes on behind the caller.
+func when(ctx context.Context, f func()) (release func()) {
+	returned := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(returned)
+		f()
+	})
+	return func() {
+		if !stop() {
+			<-returned
+		}
+	}
+}
+
 // guard calls a handler and returns its panic as an error.
 func guard(call func() error) (err error) {
 	defer func() {

@@ -43,6 +43,7 @@ type outlet[T any] struct {
 	appetite func()      // called without the lock whenever there is appetite
 	crashed  func(error) // called without the lock when the producer has failed
 	taps     []*func([]T)
+	over     bool // done is closed, or about to be
 	done     chan struct{}
 	setup    func() (dispatch.Dispatcher[T], Buffer)
 }
@@ -83,8 +84,9 @@ func (o *outlet[T]) unlock(err *error) {
 	hungry := o.appetite != nil && o.core.appetite()
 	crashed := func(error) {}
 	var failure error
-	if o.core.ended && !isClosed(o.done) {
-		close(o.done)
+	over := o.core.ended && !o.over
+	if over {
+		o.over = true
 		if failure = o.core.failure(); failure != nil && o.crashed != nil {
 			crashed = o.crashed
 		}
@@ -92,6 +94,9 @@ func (o *outlet[T]) unlock(err *error) {
 	o.mu.Unlock()
 	crashed(failure)
 	o.report(reports)
+	if over {
+		close(o.done) // behind the reports: whoever waits for the end has had them
+	}
 	if hungry {
 		o.appetite()
 	}

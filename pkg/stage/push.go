@@ -23,7 +23,7 @@ func (s *Source[T]) Push(events ...T) error {
 // It returns how many events were emitted, and ErrEnded or the cause of ctx when those
 // were not all.
 func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
-	defer context.AfterFunc(ctx, s.out.wake)()
+	defer when(ctx, s.out.wake)()
 	pushed := 0
 	for pushed < len(events) {
 		n, err := s.out.push(ctx, true, events[pushed:])

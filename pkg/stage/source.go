@@ -119,7 +119,7 @@ func (s *Source[T]) result() error { return s.life.result() }
 func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 	hard, release := extend(ctx, orDefault(s.DrainTimeout))
 	defer release()
-	defer context.AfterFunc(ctx, s.out.hurry)()
+	defer when(ctx, s.out.hurry)()
 	ending := Ending{Reason: Failed, Err: ErrExited}
 	// Deferred, so that it is done also when the handler ends the goroutine.
 	defer func() {
@@ -138,7 +138,7 @@ func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 	s.out.onCrash(func(error) { crash() })
 	pctx, cancel := context.WithCancel(hctx)
 	defer cancel()
-	defer context.AfterFunc(s.finished, cancel)()
+	defer when(s.finished, cancel)()
 	ending = s.loop(ctx, hctx, pctx)
 }
 

@@ -31,14 +31,17 @@ func newSubscription() *Subscription {
 }
 
 // Ask adds n, at least 1, to the events that may be sent, whatever the demand mode.
-// It returns ErrAskNotPositive for less, and ErrEnded when the subscription has
-// ended or not begun.
+// It returns ErrAskNotPositive for less, ErrNotBegun before the consumer's stage runs,
+// and ErrEnded when the subscription has ended.
 func (s *Subscription) Ask(n int) error {
 	if n < 1 {
 		return ErrAskNotPositive
 	}
 	e := s.current()
-	if e == nil {
+	switch {
+	case e == nil && s.Ending().Reason == 0:
+		return ErrNotBegun
+	case e == nil:
 		return ErrEnded
 	}
 	return e.ask(int64(n))
