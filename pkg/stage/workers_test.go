@@ -22,9 +22,15 @@ type crew struct {
 	failed log[error]
 	mu     sync.Mutex
 	ends   map[int]chan func() error
+	// patience is how long those go on that ignore their ctx: until the end of the test.
+	patience context.Context
 }
 
-func newCrew() *crew { return &crew{ends: map[int]chan func() error{}} }
+func newCrew(t *testing.T) *crew {
+	patience, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return &crew{ends: map[int]chan func() error{}, patience: patience}
+}
 
 func (c *crew) end(event int) chan func() error {
 	c.mu.Lock()
@@ -50,7 +56,7 @@ func (c *crew) began() []int { return slices.Sorted(slices.Values(c.begun.get())
 
 // stubborn is work that ignores its ctx.
 func (c *crew) stubborn(_ context.Context, event int) error {
-	return c.work(context.Background(), event)
+	return c.work(c.patience, event)
 }
 
 func (c *crew) onFailure(event int, err error) { c.failed.add(fmt.Errorf("%d: %w", event, err)) }
@@ -125,7 +131,7 @@ func crewed(t *testing.T, w *stage.Workers[int], opts ...stage.Option) (src *tel
 // each that is done.
 func TestPool(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		p := stage.NewPool(2, c.work)
 		p.DrainTimeout = time.Second
 		src, _ := crewed(t, p)
@@ -149,7 +155,7 @@ func TestPool(t *testing.T) {
 func TestWorkerFails(t *testing.T) {
 	for name, how := range map[string]func() error{"error": oops, "panic": boom, "exit": exit} {
 		bubble(t, name, func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			p := stage.NewPool(1, c.work)
 			p.OnFailure, p.DrainTimeout = c.onFailure, time.Second
 			src, _ := crewed(t, p)
@@ -178,7 +184,7 @@ func TestWorkerFails(t *testing.T) {
 func TestTroubleInOnFailure(t *testing.T) {
 	for name, how := range map[string]func() error{"panic": boom, "exit": exit} {
 		bubble(t, name, func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			p := stage.NewPool(1, c.work)
 			p.DrainTimeout = time.Second
 			p.OnFailure = func(int, error) {
@@ -198,7 +204,7 @@ func TestTroubleInOnFailure(t *testing.T) {
 // What was given up does not go back too: a stage that ends waits for its report.
 func TestGivenUpWhileTheStageEnds(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		p := stage.NewPool(2, c.work)
 		p.DrainTimeout = time.Millisecond
 		p.OnFailure = func(int, error) { time.Sleep(time.Second) }
@@ -226,7 +232,7 @@ func TestGivenUpWhileTheStageEnds(t *testing.T) {
 // refused, and the stage lives on.
 func TestWorkersAskThemselves(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		p := stage.NewPool(1, c.work)
 		w := stage.NewWorkers(c.work)
 		wait, stop := start(t, p, w)
@@ -257,7 +263,7 @@ func TestWorkersAskThemselves(t *testing.T) {
 // POL-06 and CSV-34: each subscription has its own slots.
 func TestSlotsOfSubscriptions(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		p := stage.NewPool(2, c.work)
 		p.DrainTimeout = time.Second
 		a, b := &byHand{}, &byHand{}
@@ -283,7 +289,7 @@ func TestSlotsOfSubscriptions(t *testing.T) {
 func TestPoolOfAtLeastOne(t *testing.T) {
 	for _, n := range []int{0, -3} {
 		bubble(t, fmt.Sprint(n), func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			p := stage.NewPool(n, c.work)
 			p.DrainTimeout = time.Second
 			crewed(t, p)
@@ -297,7 +303,7 @@ func TestPoolOfAtLeastOne(t *testing.T) {
 func TestSlots(t *testing.T) {
 	f := func(most, least int, asks ...int64) {
 		bubble(t, fmt.Sprint(most, "/", least), func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			w := stage.NewWorkers(c.work)
 			w.DrainTimeout = time.Second
 			src, _ := crewed(t, w, stage.MaxDemand(most), stage.MinDemand(least))
@@ -329,7 +335,7 @@ func TestSlots(t *testing.T) {
 // CSV-05: a slot whose event has not arrived is not free.
 func TestUnfilledSlots(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		src := &byHand{}
 		stage.Connect[int](src, w, stage.MaxDemand(4), stage.MinDemand(0))
@@ -354,7 +360,7 @@ func TestUnfilledSlots(t *testing.T) {
 func TestRestartOfWorkers(t *testing.T) {
 	for name, how := range map[string]func() error{"error": oops, "panic": boom, "exit": exit} {
 		bubble(t, name, func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			var tried log[int]
 			w := stage.NewWorkers(func(ctx context.Context, event int) error {
 				d, ok := stage.Delivery(ctx)
@@ -386,7 +392,7 @@ func TestRestartOfWorkers(t *testing.T) {
 func TestTooManyRestarts(t *testing.T) {
 	f := func(name string, tolerance stage.Tolerance, failures []int, rest ...stage.Returned[int]) {
 		bubble(t, name, func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			w := stage.NewWorkers(c.work)
 			w.Restart, w.Tolerance, w.OnFailure = stage.OnFailure, tolerance, c.onFailure
 			src := &byHand{}
@@ -459,7 +465,7 @@ func TestWorkersThatEndAtOnce(t *testing.T) {
 // its slot is free.
 func TestTerminate(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		slow := make(chan struct{})
 		w := stage.NewWorkers(func(ctx context.Context, event int) error {
 			err := c.work(ctx, event)
@@ -515,9 +521,11 @@ func TestTerminateEndsWell(t *testing.T) {
 func TestAbandonedWorkers(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, -1: 0} {
 		bubble(t, timeout.String(), func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			w := stage.NewWorkers(c.stubborn)
 			w.ShutdownTimeout, w.OnFailure, w.DrainTimeout = timeout, c.onFailure, time.Millisecond
+			// When the stage has ended without them, they may end too.
+			t.Cleanup(func() { c.end(1) <- well; c.end(2) <- well })
 			src, _ := crewed(t, w, stage.MaxDemand(2), stage.MinDemand(1))
 			impatient, cancel := context.WithTimeoutCause(t.Context(), want/2, errOops)
 			defer cancel()
@@ -539,7 +547,6 @@ func TestAbandonedWorkers(t *testing.T) {
 			require.Len(t, src.asks.get(), asks)
 			require.Len(t, c.failed.get(), 1)
 			require.Equal(t, 2, w.Count())
-			go func() { c.end(1) <- well; c.end(2) <- well }()
 		})
 	}
 }
@@ -564,7 +571,7 @@ func TestWorkersThatHaveEnded(t *testing.T) {
 func TestSubscriptionOfWorkersEnds(t *testing.T) {
 	f := func(name string, reason stage.Reason, mode stage.CancelMode, want error, lives bool) {
 		bubble(t, name, func(t *testing.T) {
-			c := newCrew()
+			c := newCrew(t)
 			w := stage.NewWorkers(c.work)
 			src := &byHand{}
 			sub := stage.Connect[int](src, w, stage.MaxDemand(2), stage.MinDemand(1), mode)
@@ -600,7 +607,7 @@ func TestSubscriptionOfWorkersEnds(t *testing.T) {
 // CSV-25, from the consumer's side.
 func TestCancelOfWorkers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		w.DrainTimeout = time.Second
 		src, sub := crewed(t, w, stage.MaxDemand(3), stage.MinDemand(2), stage.Temporary)
@@ -622,7 +629,7 @@ func TestCancelOfWorkers(t *testing.T) {
 // end, with one timeout for all of them, and abandons who takes longer.
 func TestProducerOfWorkersFails(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(func(ctx context.Context, event int) error {
 			c.begun.add(event)
 			switch {
@@ -659,7 +666,7 @@ func TestProducerOfWorkersFails(t *testing.T) {
 // they have not finished by then goes back, marked, and what they have is not repeated.
 func TestStopOfWorkers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		w.DrainTimeout, w.Restart = time.Minute, stage.OnFailure
 		src := counter(1 << 30)
@@ -716,7 +723,7 @@ func TestStopOfWorkersAndSource(t *testing.T) {
 // in whatever order, is not.
 func TestWorkersAtMostOnce(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		w.Restart, w.Tolerance = stage.OnFailure, stage.Tolerance{Restarts: -1}
 		src := counter(1 << 30)
@@ -736,7 +743,7 @@ func TestWorkersAtMostOnce(t *testing.T) {
 // Stop of a worker ends the stage well: what others have goes back.
 func TestStopOfAWorker(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		w.Restart = stage.OnFailure
 		src := &byHand{}
@@ -757,7 +764,7 @@ func TestStopOfAWorker(t *testing.T) {
 // What a selector on this side does not keep is no work, and counts as processed.
 func TestSelectorsOfWorkers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		src := &byHand{}
 		odd := stage.Where[int](src, func(i int) bool { return i%2 == 1 || 1/i < 0 })
@@ -850,7 +857,7 @@ func TestWorkersByName(t *testing.T) {
 		src := counter(1 << 30)
 		src.Name = "numbers"
 		require.NoError(t, stage.Register(&names, src))
-		c := newCrew()
+		c := newCrew(t)
 		w := stage.NewWorkers(c.work)
 		w.DrainTimeout = time.Second
 		stage.Connect(stage.Named[int](&names, "numbers"), w, stage.MaxDemand(1))
