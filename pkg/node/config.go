@@ -81,8 +81,8 @@ const (
 	drainGrace     = 5 * time.Second // for a broken connection, when the node is about to leave
 	rejoinEvery    = 10 * time.Second
 	leaveTimeout   = 2 * time.Second
-	// farewell is how long a subscription that nobody waits for any more goes on
-	// trying to tell its producer.
+	// farewell is how long a stage that has cancelled, or a node that stops, waits for
+	// a connection to come back.
 	farewell = 5 * time.Second
 )
 

@@ -428,6 +428,52 @@ func TestRestartedConsumer(t *testing.T) {
 	}
 }
 
+// A stage that cancels while its producer cannot be reached is let go after a while.
+// The producer hears what it has processed when the connection is back: nothing comes
+// twice.
+func TestCancelWhileTheLinkIsDown(t *testing.T) {
+	t.Parallel()
+	a, link := linked(t, "a", Config{})
+	source, push := pushed()
+	Publish(a, ints, source)
+	through(t, a, link, source)
+	b := testNode("b", Config{Join: join(a)})
+	var first, second record
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := stage.NewSink(func(_ context.Context, events []int) error {
+		entered <- struct{}{}
+		<-leave
+		first.add(events)
+		return nil
+	})
+	never, _ := pushed()
+	stage.Connect(never, slow)
+	sub := stage.Connect(Outlet(b, ints), slow, stage.Temporary)
+	start(t, b, never, slow)
+	eventually(t, "it has subscribed", func() bool { return len(a.published["numbers"].rows()) == 1 })
+	push(0)
+	<-entered
+	link.Refuse()
+	close(leave) // it is processed, and nobody can be told
+	push(1)
+	require.True(t, sub.Cancel())
+	begin := time.Now()
+	<-sub.Done()
+	require.Less(t, time.Since(begin), farewell+5*time.Second)
+	require.Equal(t, stage.Cancelled, sub.Ending().Reason)
+	link.Heal()
+	eventually(t, "the producer is told", func() bool { return len(a.published["numbers"].rows()) == 0 })
+
+	c := testNode("c", Config{Join: join(a)})
+	sink := second.sink("sink")
+	stage.Connect(Outlet(c, ints), sink)
+	start(t, c, sink)
+	push(2)
+	eventually(t, "the rest comes to another one", func() bool { return second.len() == 2 })
+	require.Equal(t, []int{0}, first.all())
+	require.Equal(t, []int{1, 2}, second.all())
+}
+
 // A consumer that is stopped while its producer cannot be reached does not wait for
 // the window.
 func TestStopWithoutProducer(t *testing.T) {

@@ -226,6 +226,7 @@ func (i *inflow[T]) last(ctx context.Context) {
 		broke := time.Now()
 		for opened := false; !opened; {
 			i.set("reconnecting", fmt.Errorf("the connection to node %q broke", i.where().node))
+			i.release(broke)
 			wait := min(retry.NextBackOff(), time.Until(i.deadline(broke)))
 			if !pause(ctx, wait) || !time.Now().Before(i.deadline(broke)) {
 				i.expire()
@@ -243,23 +244,43 @@ func (i *inflow[T]) last(ctx context.Context) {
 	}
 }
 
+// release lets a stage go that has cancelled and waits for what was sent to it, when
+// the connection does not come back. The session goes on without it, so that the
+// producer hears what was processed, and gives back the rest.
+func (i *inflow[T]) release(broke time.Time) {
+	left := i.cancelled()
+	if left.IsZero() || time.Since(later(left, broke)) < farewell {
+		return
+	}
+	i.give(stage.Ending{Reason: stage.Cancelled})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, "the connection broke while it was drained")
+}
+
 // deadline is when a session gives up that has no stream since broke: when its window
-// is over. Nobody waits for a session that is cancelled, or whose node stops, so that
-// one gives up sooner; what the producer was not told, its own window says.
+// is over, or sooner where its node stops. What the producer was not told by then, its
+// own window says.
 func (i *inflow[T]) deadline(broke time.Time) time.Time {
 	d := broke.Add(i.terms.ResumeWindow)
-	for _, left := range []time.Time{i.cancelled(), i.n.leftAt()} {
-		if left.IsZero() {
-			continue
-		}
-		if left.Before(broke) {
-			left = broke
-		}
-		if soon := left.Add(farewell); soon.Before(d) {
-			d = soon
-		}
+	stops, left := i.n.leftAt(), i.cancelled()
+	if stops.IsZero() {
+		return d
+	}
+	if !left.IsZero() && left.Before(stops) {
+		stops = left
+	}
+	if soon := later(stops, broke).Add(farewell); soon.Before(d) {
+		return soon
 	}
 	return d
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (i *inflow[T]) where() publisher {
