@@ -114,6 +114,13 @@ func late(ctx context.Context) <-chan struct{} {
 // open opens what the stages read and write. What is written is truncated last: not
 // before it is known that there is something to read.
 func (n *network) open(ctx context.Context) error {
+	all := make([]*builtin.Stage, len(n.stages))
+	for i, p := range n.stages {
+		all[i] = p.Stage
+	}
+	if err := builtin.SameFiles(all); err != nil {
+		return err
+	}
 	for _, sinks := range []bool{false, true} {
 		for _, p := range n.stages {
 			if (p.Outlet == nil) != sinks {

@@ -230,3 +230,21 @@ func TestPortTaken(t *testing.T) {
   try: stop it, or choose another address for listen.grpc.address or cluster.bind; port 0 is one that is free
 `, l.Addr()), got.stderr)
 }
+
+// A sink does not truncate what a source reads, by whatever name it calls it.
+func TestNothingIsTruncatedThatIsRead(t *testing.T) {
+	for name, link := range map[string]func(old, new string) error{"symbolic": os.Symlink, "hard": os.Link} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			in, other := filepath.Join(dir, "in.txt"), filepath.Join(dir, "other.txt")
+			require.NoError(t, os.WriteFile(in, []byte("one\ntwo\n"), 0o600))
+			require.NoError(t, link(in, other))
+			p, _ := start(t, "a", fmt.Sprintf("  lines: {source: file, with: {path: %q}}\n  out: {sink: file, from: lines, with: {path: %q}}\n", in, other))
+			require.NotZero(t, <-p.code)
+			require.Contains(t, p.stderr.String(), "by another name")
+			kept, err := os.ReadFile(in)
+			require.NoError(t, err)
+			require.Equal(t, "one\ntwo\n", string(kept))
+		})
+	}
+}

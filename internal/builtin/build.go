@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -144,6 +145,31 @@ func Conflicts(all []*Stage) error {
 		if j >= 0 {
 			errs = append(errs, s.with.Errorf(s.use.key, "stages.%s uses that already, and would be disturbed", all[j].Name))
 		}
+	}
+	return config.Join(errs...)
+}
+
+// SameFiles says which stages are in each other's way although they name different
+// paths: by a link, for instance, one may lead to the file of the other. It looks at
+// the files and changes nothing, so it is asked before anything is opened.
+func SameFiles(all []*Stage) error {
+	type file struct {
+		s    *Stage
+		info os.FileInfo
+	}
+	var files []file
+	var errs []error
+	for _, s := range all {
+		info, err := os.Stat(s.use.what)
+		if s.use.what == "" || err != nil || !info.Mode().IsRegular() {
+			continue // it is made when it is opened, or cannot be disturbed
+		}
+		for _, o := range files {
+			if os.SameFile(info, o.info) && !(o.s.use.shared && s.use.shared) {
+				errs = append(errs, s.with.Errorf(s.use.key, "it is the file that stages.%s uses, by another name, and would be disturbed", o.s.Name))
+			}
+		}
+		files = append(files, file{s, info})
 	}
 	return config.Join(errs...)
 }

@@ -360,16 +360,19 @@ func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan 
 func (a *admin) tapHere(p publication, events chan<- tapped) (stop func(), err error) {
 	var missed int64
 	codec := p.offer().Codec
-	return p.tap(func(encode func() []byte) {
-		if len(events) == cap(events) {
-			missed++
-			return
-		}
-		select {
-		case events <- tapped{&sluicev1.TapResponse{Node: a.n.config.Name, Codec: codec, Missed: missed}, encode}:
-			missed = 0
-		default:
-			missed++
+	return p.tap(func(n int, encode func(i int) func() []byte) {
+		for i := range n {
+			// Nothing is made for an event that finds no room.
+			if len(events) == cap(events) {
+				missed += int64(n - i)
+				return
+			}
+			select {
+			case events <- tapped{&sluicev1.TapResponse{Node: a.n.config.Name, Codec: codec, Missed: missed}, encode(i)}:
+				missed = 0
+			default:
+				missed++
+			}
 		}
 	})
 }

@@ -312,14 +312,20 @@ func (c *cluster) take(name string, x news) {
 // conflicts looks for living nodes that have the same logical name. The lock is held.
 func (c *cluster) conflicts() {
 	living := map[string]int{c.n.config.Name: 1}
+	// Of two starts at one address the older one is gone, whatever gossip knows by now.
+	newest := map[string]uint64{c.n.address: c.n.incarnation}
 	for _, m := range c.members {
-		if !m.gone {
+		newest[m.address] = max(newest[m.address], m.incarnation)
+	}
+	replaced := func(m *member) bool { return m.gone || m.incarnation < newest[m.address] }
+	for _, m := range c.members {
+		if !replaced(m) {
 			living[m.node]++
 		}
 	}
 	for _, m := range c.members {
 		switch {
-		case m.gone || living[m.node] == 1:
+		case replaced(m) || living[m.node] == 1:
 			m.conflict = time.Time{}
 		case m.conflict.IsZero():
 			m.conflict = time.Now()

@@ -55,9 +55,10 @@ type publication interface {
 	wait(ctx context.Context)
 	// close ends the sessions that are left: what they hold goes back to the stage.
 	close()
-	// tap calls show with each event that the outlet emits, until stop is called. show
-	// must return at once.
-	tap(show func(encode func() []byte)) (stop func(), err error)
+	// tap calls show with each batch that the outlet emits, until stop is called: how many
+	// events it has, and what encodes one of them, now or later. show is a part of the
+	// flow, and must return at once.
+	tap(show func(n int, encode func(i int) func() []byte)) (stop func(), err error)
 	done() <-chan struct{}
 }
 
@@ -311,7 +312,7 @@ func (p *published[T]) rows() []*sluicev1.SubscriptionInfo {
 	return rows
 }
 
-func (p *published[T]) tap(show func(encode func() []byte)) (stop func(), err error) {
+func (p *published[T]) tap(show func(n int, encode func(i int) func() []byte)) (stop func(), err error) {
 	t, ok := p.outlet.(stage.Tapper[T])
 	if !ok {
 		return nil, errNoTap
@@ -319,9 +320,10 @@ func (p *published[T]) tap(show func(encode func() []byte)) (stop func(), err er
 	codec := p.port.Codec()
 	// Events may be kept, and encoded later: nobody changes them.
 	return t.Tap(func(events []T) {
-		for _, e := range events {
-			show(func() []byte { return encodeOne(codec, e) })
-		}
+		show(len(events), func(i int) func() []byte {
+			e := events[i]
+			return func() []byte { return encodeOne(codec, e) }
+		})
 	}), nil
 }
 

@@ -187,7 +187,8 @@ func (n *narrow) Ask(id dispatch.ID, k int64) {
 // A suite is as good as its ability to find something. Each broken dispatcher is
 // found, by the right law.
 func TestBrokenDispatchersAreFound(t *testing.T) {
-	// Always the same steps, since there may be more than one right complaint.
+	// Always the same steps, since there may be more than one right complaint. Numbers
+	// depend on how far a failure was minimized in its time, and do not count.
 	for name, value := range map[string]string{"nofailfile": "true", "shrinktime": "100ms", "seed": "7"} {
 		f := flag.Lookup("rapid." + name)
 		before := f.Value.String()
@@ -202,27 +203,27 @@ func TestBrokenDispatchersAreFound(t *testing.T) {
 	}
 	type it = dispatch.Dispatcher[int]
 	broken(func(d it) it { return silent{d} }, `Kind is ""`)
-	broken(func(d it) it { return laneless{d} }, "Lanes is 0")
-	broken(func(d it) it { return outside{d} }, `Lane\(1\) is 1, and Lanes is 1`)
+	broken(func(d it) it { return laneless{d} }, `Lanes is \d+`)
+	broken(func(d it) it { return outside{d} }, `Lane\(\d+\) is \d+, and Lanes is \d+`)
 	broken(func(d it) it { return &fickle{Dispatcher: d} }, "and then")
-	broken(func(d it) it { return generous{d} }, `Revoke\(\d\) returns 0, and 1 were asked for`)
-	broken(func(d it) it { return forgetful{d} }, "which is not there|who is not there changes Demand|returns 1, and 0 were asked for")
-	broken(func(d it) it { return ghostly{d} }, "99, which is not there")
-	broken(func(d it) it { return hospitable{d} }, "which was refused|who is not there changes Demand|returns 1, and 0 were asked for")
+	broken(func(d it) it { return generous{d} }, `Revoke\(\d+\) returns \d+, and \d+ were asked for`)
+	broken(func(d it) it { return forgetful{d} }, `which is not there|who is not there changes Demand|returns \d+, and \d+ were asked for`)
+	broken(func(d it) it { return ghostly{d} }, `\d+, which is not there`)
+	broken(func(d it) it { return hospitable{d} }, `which was refused|who is not there changes Demand|returns \d+, and \d+ were asked for`)
 	broken(func(d it) it { return rude{d} }, "none of package dispatch: go away")
 	broken(func(d it) it { return closed{d} }, "nobody can join")
 	broken(func(d it) it { return stingy{d} }, "were asked for and not given")
 	broken(func(d it) it { return idle{d} }, "Next gives nothing")
 	broken(func(d it) it { return endless{d} }, "does not come to an end")
-	broken(func(d it) it { return twice{d} }, `1 twice: \[1 1\]`)
-	broken(func(d it) it { return nobody{d} }, "1 events are given to nobody")
-	broken(func(d it) it { return beyond{d} }, "2 events are given of 1 that wait")
-	broken(func(d it) it { return elsewhere{d} }, "of lane 1, and Lanes is 1")
-	broken(func(d it) it { return boastful{d} }, "Demand was 2, 1 were given")
-	broken(func(d it) it { return liar{d} }, `Revoke\(0\) returns 1`)
-	broken(func(d it) it { return keeper{d} }, "which has asked for 0 more|Next gives nothing|and 0 were asked for|and with events enough")
-	broken(func(d it) it { return gullible{d} }, "an ask of somebody who is not there changes Demand from 0 to 1")
-	broken(func(d it) it { return slippery{d} }, "and now it is 1")
+	broken(func(d it) it { return twice{d} }, `\d+ twice: \[`)
+	broken(func(d it) it { return nobody{d} }, `\d+ events are given to nobody`)
+	broken(func(d it) it { return beyond{d} }, `\d+ events are given of \d+ that wait`)
+	broken(func(d it) it { return elsewhere{d} }, `of lane \d+, and Lanes is \d+`)
+	broken(func(d it) it { return boastful{d} }, `Demand was \d+, \d+ were given`)
+	broken(func(d it) it { return liar{d} }, `Revoke\(\d+\) returns \d+`)
+	broken(func(d it) it { return keeper{d} }, `which has asked for \d+ more|Next gives nothing|and \d+ were asked for|and with events enough`)
+	broken(func(d it) it { return gullible{d} }, `an ask of somebody who is not there changes Demand from \d+ to \d+`)
+	broken(func(d it) it { return slippery{d} }, `and now it is \d+`)
 	broken(func(d it) it { return &inflated{Dispatcher: d} }, "Next gives nothing: Demand is|and with events enough")
 	broken(func(d it) it { return &narrow{d, map[dispatch.ID]int64{}} }, "sums saturate")
 }
