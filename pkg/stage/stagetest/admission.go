@@ -23,11 +23,12 @@ var admissionScenes = []scene{
 	{"a selector of what has none", "DPX-14", noSelectors},
 	{"a refusal is an error, and the stage lives on", "SUB-16", refusedInCall},
 	{"a refusal ends as refused", "SUB-15", refusedTemporary},
-	{"one subscription at a time", "SUB-09 DBX-24 EDG-02 CAN-21", twice},
-	{"a window has to make sense", "SUB-01", badWindow},
-	{"an outlet that has ended", "SUB-05", ended},
-	{"a gate does not feed itself", "SUB-07", itself},
-	{"a sink that has ended", "SUB-04", deadSink},
+	{"one subscription at a time", "SUB-09 DBX-24 CAN-24", twice},
+	{"a window has to make sense", "SUB-01 SUB-02", badWindow},
+	{"an outlet that has ended", "SUB-05 SUB-06", ended},
+	{"a gate does not feed itself", "SUB-07 SUB-08", itself},
+	{"workers do their own asking", "SUB-10 CSV-29 POL-05", ownAsking},
+	{"a sink that has ended", "SUB-04 SUB-26", deadSink},
 	{"subscribers come and go", "HOK-01 HOK-02 HOK-04", comeAndGo},
 }
 
@@ -121,8 +122,26 @@ func badWindow(b *bench) {
 	for _, w := range [][2]int{{10, 10}, {0, 0}, {5, 7}, {10, -1}} {
 		_, err := stage.Subscribe(b.Context(), s.out, k, demand(w[0], w[1])...)
 		require.ErrorIs(b, err, stage.ErrInvalidDemand)
+		require.Equal(b, &stage.DemandError{Max: int64(w[0]), Min: int64(w[1])}, err)
 	}
 	require.Empty(b, s.Inspect().Subscribers)
+}
+
+func ownAsking(b *bench) {
+	s := b.counter(endless)
+	b.run(s)
+	for _, w := range []*stage.Workers[int]{
+		stage.NewWorkers(func(context.Context, int) error { return nil }),
+		stage.NewPool(3, func(context.Context, int) error { return nil }),
+	} {
+		b.run(w)
+		_, err := stage.Subscribe(b.Context(), s.out, w, stage.Manual())
+		require.ErrorIs(b, err, stage.ErrUnsupportedDemandMode)
+		sub := b.subscribe(s.out, w)
+		require.ErrorIs(b, sub.Ask(1), stage.ErrUnsupportedDemandMode)
+	}
+	_, err := stage.Subscribe(b.Context(), s.out, stage.NewPool(3, func(context.Context, int) error { return nil }), stage.MaxDemand(7))
+	require.ErrorIs(b, err, stage.ErrUnsupportedDemandMode)
 }
 
 func ended(b *bench) {

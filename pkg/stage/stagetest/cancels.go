@@ -192,7 +192,10 @@ func outOfOrder(b *bench) {
 			attempts[e] = d.Attempts
 		}
 	}
-	require.Equal(b, map[int]int{1: 1, 4: 0, 5: 0, 7: 0, 8: 0}, attempts, "one batch at most was tried")
+	// What is behind it may have been tried too, and who keeps only what was sent counts
+	// it as such.
+	require.Equal(b, 1, attempts[1])
+	require.Zero(b, attempts[8], "it was never sent before")
 }
 
 func failsLater(b *bench) {

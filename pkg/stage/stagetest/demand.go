@@ -10,7 +10,7 @@ import (
 
 var demandScenes = []scene{
 	{"cycle by default", "DEM-01 DEM-02", cycle(nil, []int{1000, 250, 250, 250}, 250, 250, 250, 250, 250)},
-	{"cycle of max 10", "DEM-04", cycle([]stage.Option{stage.MaxDemand(10)}, []int{10, 3, 3, 3}, 3, 3, 3, 1, 3)},
+	{"cycle of max 10", "DEM-03 DEM-04", cycle([]stage.Option{stage.MaxDemand(10)}, []int{10, 3, 3, 3}, 3, 3, 3, 1, 3)},
 	{"cycle of 10 and 5", "DEM-05", cycle(demand(10, 5), []int{10, 5, 5, 5}, 5, 5, 5, 5, 5)},
 	{"cycle of 6 and 2", "DEM-06 DEM-12", cycle(demand(6, 2), []int{6, 4, 6, 4}, 4, 2, 4, 4, 2, 4)},
 	{"cycle of 1 and 0", "DEM-07", cycle(demand(1, 0), []int{1, 1, 1, 1}, 1, 1, 1, 1, 1)},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluicenet/sluice/pkg/dispatch"
 	"github.com/sluicenet/sluice/pkg/stage"
 )
 
@@ -20,7 +21,7 @@ var bufferScenes = []scene{
 }
 
 var endScenes = []scene{
-	{"last events come with the end", "END-01 END-08 ITR-01", lastEvents},
+	{"last events come with the end", "END-01 END-08 END-15 ITR-01", lastEvents},
 	{"a partial last batch", "END-02", func(b *bench) { toTheEnd(b, 8, demand(6, 2)) }},
 	{"an end without events", "END-06 CAN-03", func(b *bench) { toTheEnd(b, 0, nil) }},
 	{"an end in the middle", "END-02 END-08 EDG-14", func(b *bench) { toTheEnd(b, 1234, demand(100, 20)) }},
@@ -30,7 +31,9 @@ var endScenes = []scene{
 	{"a panic is a failure", "EDG-05 CAN-09", func(b *bench) { failure(b, true) }},
 	{"permanent follows a shutdown", "CAN-04", shutdown},
 	{"transient and temporary live on", "CAN-06 CAN-07 CAN-08", liveOn},
-	{"an iterator ends with the outlet", "ITR-03 ITR-05 ITR-14", folds},
+	{"an iterator ends with the outlet", "ITR-03 ITR-05 ITR-07 ITR-10 ITR-13 ITR-14", folds},
+	{"a fold ends with its context", "ITR-04 ITR-08", foldInTime},
+	{"an iterator of what refuses", "ITR-06 ITR-15 ITR-17", refusedFold},
 	{"one of two ends", "EDG-11 CAN-01", oneOfTwo},
 }
 
@@ -199,17 +202,64 @@ func folds(b *bench) {
 	var got []int
 	for e, err := range stage.All(b.Context(), s.out, stage.MaxDemand(100)) {
 		require.NoError(b, err)
-		if got = append(got, e); len(got) == 300 {
+		if got = append(got, e); len(got) == 310 { // in the middle of a batch
 			break
 		}
 	}
-	require.Equal(b, upTo(0, 300), got)
+	require.Equal(b, upTo(0, 310), got)
+	b.eventually("what it has not yielded is back", func() bool { return s.Inspect().Buffered > 0 })
+	k := b.sink("sink", func([]int) error { return stage.Stop })
+	stage.Connect(s.out, k)
+	require.NoError(b, b.run(k).wait())
+	require.Equal(b, 310, k.events()[0])
+
+	s = b.counter(endless)
+	p := b.run(s)
+	n, err := stage.Fold(b.Context(), s.out, 0, func(n, _ int) int {
+		if n == 2000 {
+			p.stop()
+		}
+		return n + 1
+	}, demand(10, 5)...)
+	require.NoError(b, err, "a producer that is stopped is the end of it")
+	require.Greater(b, n, 2000)
 
 	s = b.source(func(int) ([]int, error) { return nil, errOops })
 	b.run(s)
 	_, err = stage.Fold(b.Context(), s.out, 0, func(a, e int) int { return a + e })
 	require.ErrorContains(b, err, "oops")
 	require.False(b, strings.Contains(err.Error(), "timed out"))
+}
+
+func foldInTime(b *bench) {
+	s := b.counter(endless)
+	p := b.run(s)
+	ctx, cancel := context.WithCancelCause(b.Context())
+	_, err := stage.Fold(ctx, s.out, 0, func(n, _ int) int {
+		if n == 5000 {
+			cancel(errOops)
+		}
+		return n + 1
+	})
+	require.ErrorIs(b, err, errOops)
+	require.False(b, p.ended(), "the producer lives")
+	b.eventually("it has no subscriber", func() bool { return len(s.Inspect().Subscribers) == 0 })
+}
+
+func refusedFold(b *bench) {
+	s := b.counter(endless, partitioned)
+	p := b.run(s)
+	_, err := stage.Fold(b.Context(), s.out, 0, func(n, _ int) int { return n + 1 })
+	require.ErrorContains(b, err, dispatch.ErrNoPartition.Error())
+	for range 2 {
+		var errs []error
+		for _, err := range stage.All(b.Context(), s.out, demand(1, 1)...) {
+			errs = append(errs, err)
+		}
+		require.Len(b, errs, 1)
+		require.ErrorIs(b, errs[0], stage.ErrInvalidDemand)
+	}
+	require.False(b, p.ended(), "the producer lives")
 }
 
 // The first of several permanent subscriptions to end takes the stage with it.

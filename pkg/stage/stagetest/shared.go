@@ -1,7 +1,9 @@
 package stagetest
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +17,7 @@ var sharedScenes = []scene{
 	{"a slow one does not hold up the others", "DDX-16 DDX-18", slowOne},
 	{"what the departed has asked for is pending", "DDX-08 DDX-09 DDX-10", pending},
 	{"what is produced for the departed is kept", "DDX-11", keptForDeparted},
+	{"what is being produced for the departed is kept", "EDG-03", producedForDeparted},
 	{"flaps do not inflate demand", "DDX-19 DBX-09", flaps},
 	{"a broadcast goes to everybody", "DBX-01 DBX-15 ACC-01 ACC-11", broadcastAll},
 	{"a broadcast goes at the slowest's pace", "DBX-02 DBX-04 DBX-05 DBX-14", slowest},
@@ -23,7 +26,7 @@ var sharedScenes = []scene{
 	{"a selector sees its part", "DBX-17 DBX-21", selector},
 	{"what a selector drops is asked for again", "DBX-18", reasked},
 	{"a partition gets its own", "DPX-01 DPX-02 DPX-03 DPX-12", partitions},
-	{"a slow partition waits alone", "DPX-04 DPX-05 DPX-22", slowPartition},
+	{"a slow partition waits alone", "DPX-04 DPX-05 DPX-06 DPX-22", slowPartition},
 	{"a partition waits for a successor", "DPX-07 DPX-08", partitionSuccessor},
 }
 
@@ -141,6 +144,29 @@ func keptForDeparted(b *bench) {
 	s.told(4)
 	require.NoError(b, s.Push(upTo(6, 10)...))
 	require.Equal(b, upTo(0, 10), second.has(10))
+}
+
+// The handler runs when the only subscriber leaves.
+func producedForDeparted(b *bench) {
+	g, called := b.gate(), false
+	s := &source{b: b, discarded: map[string]int{}}
+	s.Source = stage.NewSource(func(_ context.Context, n int) ([]int, error) {
+		b.note(func() { called = true })
+		return upTo(0, n), g.pass()
+	})
+	s.DrainTimeout = 2 * time.Second
+	s.out = b.way(b.T, s.Source)
+	b.run(s)
+	first := b.read(s.out, terms("first"))
+	first.ask(6, 0)
+	b.await("the handler is called", func() bool { return called })
+	first.fail(0)
+	first.ended()
+	g.release()
+	b.eventually("what it has made waits", func() bool { return s.Inspect().Buffered == 6 })
+	second := b.read(s.out, terms("second"))
+	second.ask(6, 0)
+	require.Equal(b, upTo(0, 6), second.has(6))
 }
 
 func flaps(b *bench) {

@@ -11,7 +11,7 @@ import (
 )
 
 var stageScenes = []scene{
-	{"manual demand", "MAN-01 MAN-02 MAN-04 MAN-05 MAN-09 BAT-04", manual},
+	{"manual demand", "MAN-01 MAN-02 MAN-04 MAN-05 MAN-08 MAN-09 BAT-04 BAT-05", manual},
 	{"asking inside the handler", "MAN-03 HOK-06", selfPaced},
 	{"asking on top of automatic demand", "MAN-06", onTop},
 	{"the hook of the end decides", "HOK-09 HOK-10", hooked},
