@@ -21,7 +21,8 @@ Exit codes:
   1   a stage failed, a subscription was lost, or the node could not run: stderr says
       what, why, and what to do next
   2   the command line is wrong
-  78  the configuration is wrong: stderr has every problem of its shape, one a line, and once that is right those of its stages`
+  78  the configuration is wrong: stderr has every problem of its shape, one a line,
+      and once that is right those of its stages`
 
 const rootExample = `  sluice-node demo
   sluice-node validate -c sluice.yaml
