@@ -32,8 +32,8 @@ func Publish[T any](n *Node, port wire.Port[T], outlet stage.Outlet[T]) {
 		n.published[name] = &published[T]{n: n, port: port, outlet: outlet, book: map[subscriber]*entry[T]{}}
 		n.version++
 	}
-	runs := n.state == running
 	n.mu.Unlock()
+	runs := n.Address() != ""
 	switch {
 	case runs && err != nil:
 		n.log.Error("outlet not published", "why", err)
