@@ -215,6 +215,65 @@ func TestCancelOfWhatIsForgotten(t *testing.T) {
 	require.Equal(t, wire.Completed, c.Refused(wire.RuleUnknownSession, 7))
 }
 
+// SUB-03: a window that makes no sense is found before anything else, and then that the
+// consumer has ended.
+func TestOrderOfChecks(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		g := stage.NewGate(stage.Map(pass))
+		wait, stop := running(t, g)
+		stop()
+		require.ErrorIs(t, wait(), context.Canceled)
+		_, err := stage.Subscribe(t.Context(), g, g, stage.MaxDemand(0))
+		require.ErrorIs(t, err, stage.ErrInvalidDemand)
+		_, err = stage.Subscribe(t.Context(), g, g)
+		require.ErrorIs(t, err, stage.ErrEnded)
+	})
+}
+
+// SUB-14: around the deadline, success is a live subscription and a timeout none.
+func TestAcceptedAtTheDeadline(t *testing.T) {
+	for _, late := range []time.Duration{-1, 0, 1} {
+		bubble(t, "", func(t *testing.T) {
+			sink, _ := keeper()
+			wait, stop := running(t, sink)
+			out := &hesitant{after: stage.DefaultSubscribeTimeout + late*time.Millisecond}
+			sub, err := stage.Subscribe(t.Context(), out, sink, stage.Temporary)
+			time.Sleep(time.Second)
+			if err == nil {
+				require.NoError(t, sub.Ready(t.Context()))
+				require.Zero(t, sub.Ending().Reason)
+				require.Empty(t, out.cancels.get())
+			} else {
+				require.ErrorIs(t, err, stage.ErrSubscribeTimeout)
+				require.Len(t, out.cancels.get(), 1)
+			}
+			require.True(t, late == 0 || (err == nil) == (late < 0))
+			stop()
+			require.ErrorIs(t, wait(), context.Canceled)
+		})
+	}
+}
+
+// hesitant is an outlet that takes its time to accept.
+type hesitant struct {
+	excessive
+	after   time.Duration
+	cancels diary[string]
+}
+
+func (h *hesitant) Attach(_ stage.Terms, r stage.Receiver[int]) (stage.Upstream[int], error) {
+	h.to = r
+	time.AfterFunc(h.after, r.Opened)
+	return h, nil
+}
+
+func (*hesitant) Ask(int64, int64, ...stage.Range) error { return nil }
+
+func (h *hesitant) Cancel(c stage.Cancel[int]) {
+	h.cancels.add(c.Reason)
+	h.to.Ended(stage.Ending{Reason: stage.Cancelled})
+}
+
 // MAN-11: a handler that counts and a timer that asks make a rate limiter.
 func TestRateLimiter(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {

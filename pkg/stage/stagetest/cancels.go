@@ -79,6 +79,9 @@ func cancelDrains(b *bench) {
 	require.Equal(b, [][]int{{0, 1, 2, 3}, {4}}, k.all())
 	require.Equal(b, []int{5}, s.asked(), "nothing was asked for after it")
 	require.Equal(b, stage.Cancelled, sub.Ending().Reason)
+	b.eventually("the source knows", func() bool { return len(s.Inspect().Subscribers) == 0 })
+	require.Zero(b, s.Inspect().Buffered, "nothing comes back that is processed")
+	require.Empty(b, s.Inspect().Discarded)
 }
 
 func cancelIsLast(b *bench) {

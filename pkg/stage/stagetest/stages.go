@@ -12,6 +12,7 @@ import (
 
 var stageScenes = []scene{
 	{"manual demand", "MAN-01 MAN-02 MAN-04 MAN-05 MAN-08 MAN-09 BAT-04 BAT-05", manual},
+	{"a large delivery is one batch", "BAT-04", largeDelivery},
 	{"asking inside the handler", "MAN-03 HOK-06", selfPaced},
 	{"asking on top of automatic demand", "MAN-06", onTop},
 	{"the hook of the end decides", "HOK-09 HOK-10", hooked},
@@ -37,6 +38,18 @@ func manual(b *bench) {
 	k.has(6)
 	require.Equal(b, [][]int{{0, 1, 2, 3}, {4, 5}}, k.all())
 	require.Equal(b, []int{4, 2}, s.asked(), "it has never asked by itself")
+}
+
+// Whatever carries it may cut it, and has to join it again.
+func largeDelivery(b *bench) {
+	const count = 20_000
+	s, k := b.counter(endless), b.sink("sink", nil)
+	b.run(s)
+	b.run(k)
+	require.NoError(b, b.subscribe(s.out, k, stage.Manual()).Ask(count))
+	k.has(count)
+	require.Len(b, k.all(), 1)
+	k.inOrder()
 }
 
 func selfPaced(b *bench) {
