@@ -39,9 +39,6 @@ func TestKeepaliveIsOnePair(t *testing.T) {
 
 // An idle stream outlives pings at the shortest interval that gRPC allows.
 func TestIdleStreamLives(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is idle for 25 s")
-	}
 	t.Parallel()
 	a, link := linked(t, "a", Config{})
 	a.tuning.keepalive = keepaliveTimes{time.Second, time.Second, pingAllowed}

@@ -39,9 +39,11 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 		return nil, context.Cause(ctx)
 	}
 	sub := newSubscription()
-	if err := to.inlet().subscribe(outlet, sub, opts); err != nil {
+	ask, err := to.inlet().subscribe(outlet, sub, opts)
+	if err != nil {
 		return nil, err
 	}
+	ask()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, ErrSubscribeTimeout)
 	defer cancel()
 	if err := sub.Ready(ctx); err != nil {

@@ -124,6 +124,8 @@ func (g *Gate[In, Out]) Inspect() Info {
 
 func (g *Gate[In, Out]) inlet() *inlet[In] { return g.in }
 
+func (g *Gate[In, Out]) ask() { g.in.ask() }
+
 func (g *Gate[In, Out]) isSink() bool { return false }
 
 func (g *Gate[In, Out]) result() error { return g.life.result() }

@@ -27,6 +27,7 @@ type inlet[T any] struct {
 	closed   bool  // the stage has ended
 	opened   bool  // the declared subscriptions are being made
 	declared []declaration[T]
+	asks     []func() // the first of the declared subscriptions
 	meter    meter
 
 	// Hooks of the user's, which run on the stage's goroutine. They are set before the
@@ -99,21 +100,22 @@ func (r *receiver[T]) Ended(e Ending) {
 	r.l.news.Signal()
 }
 
-// subscribe makes a subscription and asks for the first events.
-func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option) error {
+// subscribe makes a subscription, and returns what asks for its first events: nothing
+// moves before that.
+func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option) (ask func(), err error) {
 	s, err := newSettings(opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.terms.Stage = *l.name
 	outlet, keep, err := resolve(outlet)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
 	if l.adapt != nil {
 		if err := l.adapt(&s); err != nil {
-			return err
+			return nil, err
 		}
 		in.terms = s.terms
 		in.lent = newLent[T]()
@@ -121,7 +123,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	in.window = newWindow(s.terms)
 	first := in.window.Start()
 	if err := l.admit(in); err != nil {
-		return err
+		return nil, err
 	}
 	// From here on the subscription may be accepted, and then a hook may use it at once:
 	// what is asked for on it meanwhile goes out with the first ask.
@@ -131,7 +133,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.strike(in)
-		return err
+		return nil, err
 	}
 	l.mu.Lock()
 	in.up = up
@@ -146,14 +148,17 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	switch {
 	case late:
 		up.Cancel(Cancel[T]{Reason: "the stage has ended"})
-		return ErrEnded
+		return nil, ErrEnded
 	case leaving:
 		up.Cancel(Cancel[T]{Drain: true})
-	case first > 0:
-		// An error here has ended the subscription already: its Ended says so.
-		_ = up.Ask(first, 0)
+		first = 0
 	}
-	return nil
+	return func() {
+		if first > 0 {
+			// An error here has ended the subscription already: its Ended says so.
+			_ = up.Ask(first, 0)
+		}
+	}, nil
 }
 
 // admit enters a subscription, so that a second one to the same outlet is refused.
@@ -196,12 +201,22 @@ func (l *inlet[T]) open() error {
 	declared := l.declared
 	l.mu.Unlock()
 	for _, d := range declared {
-		if err := l.subscribe(d.outlet, d.sub, d.opts); err != nil {
+		ask, err := l.subscribe(d.outlet, d.sub, d.opts)
+		if err != nil {
 			d.sub.ended(Ending{Reason: Refused, Err: err})
 			return fmt.Errorf("subscribe to %q: %w", d.outlet.OutletName(), err)
 		}
+		l.asks = append(l.asks, ask)
 	}
 	return nil
+}
+
+// ask asks for the first events of the declared subscriptions.
+func (l *inlet[T]) ask() {
+	for _, ask := range l.asks {
+		ask()
+	}
+	l.asks = nil
 }
 
 // run works until the stage is over. When ctx ends, the stage is drained; when hard

@@ -84,7 +84,10 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 		if err != nil {
 			err = context.Cause(ctx)
 		} else {
-			err = l.subscribe(outlet, newSubscription(), opts)
+			var ask func()
+			if ask, err = l.subscribe(outlet, newSubscription(), opts); err == nil {
+				ask()
+			}
 		}
 		if err != nil {
 			yield(none, err)

@@ -11,8 +11,9 @@ import (
 type part interface {
 	Runner
 	Inspector
-	// open makes the declared subscriptions.
+	// open makes the declared subscriptions, and ask asks for their first events.
 	open() error
+	ask()
 	// work runs the stage until it has ended. ours says which outlets end when ctx
 	// does.
 	work(ctx context.Context, ours func(outlet any) bool)
@@ -96,6 +97,11 @@ func (r *running) start() error {
 		}
 	}
 	if len(errs) == 0 {
+		// Only now, when everybody has subscribed: what a source holds already goes to all
+		// of them.
+		for _, p := range r.parts {
+			p.ask()
+		}
 		return nil
 	}
 	// The others are open and end well, before anything has begun: none is left that

@@ -69,6 +69,8 @@ func (s *Sink[T]) inlet() *inlet[T] {
 	return s.in
 }
 
+func (s *Sink[T]) ask() { s.in.ask() }
+
 func (s *Sink[T]) isSink() bool { return true }
 
 func (s *Sink[T]) result() error { return s.life.result() }

@@ -112,6 +112,8 @@ func (s *Source[T]) Inspect() Info {
 
 func (s *Source[T]) open() error { return s.life.begin() }
 
+func (s *Source[T]) ask() {}
+
 func (s *Source[T]) isSink() bool { return false }
 
 func (s *Source[T]) result() error { return s.life.result() }

@@ -224,6 +224,8 @@ func (w *Workers[T]) shutdownTimeout() time.Duration {
 
 func (w *Workers[T]) inlet() *inlet[T] { return w.in }
 
+func (w *Workers[T]) ask() { w.in.ask() }
+
 func (w *Workers[T]) isSink() bool { return true }
 
 func (w *Workers[T]) result() error { return w.life.result() }
