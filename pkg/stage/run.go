@@ -23,7 +23,8 @@ type part interface {
 }
 
 // Run starts everything and returns when all stages have ended and the hosts have
-// stopped, with their errors joined. It leaves no goroutine behind.
+// stopped, with their errors joined: those of the stages in the order in which they were
+// given. It leaves no goroutine behind.
 //
 // Hosts are started first. Then the declared subscriptions are made, and only then
 // do the stages begin: no event passes by a consumer that was declared. A stage
@@ -56,7 +57,7 @@ type running struct {
 
 	mu    sync.Mutex
 	sinks int
-	errs  []error
+	errs  []error // of others than stages
 }
 
 func newRun(ctx context.Context, runners []Runner) *running {
@@ -144,7 +145,6 @@ func (r *running) work() {
 
 // ended draws the conclusions from the end of a stage.
 func (r *running) ended(p part) {
-	r.report(p.result())
 	if !p.isSink() || len(r.hosts) > 0 {
 		return
 	}
@@ -170,7 +170,15 @@ func (r *running) report(err error) {
 // finish stops the hosts and joins the errors.
 func (r *running) finish() error {
 	stopped := r.outer.Err() != nil
-	errs := append(r.errs, r.stopHosts()...)
+	// In the order in which they were given, which is that of the flow more often than not:
+	// a cause stands before what followed from it, whoever ended first.
+	var errs []error
+	for _, p := range r.parts {
+		if err := p.result(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(append(errs, r.errs...), r.stopHosts()...)
 	if len(errs) == 0 && stopped {
 		return context.Cause(r.outer)
 	}
