@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// listenGossip opens the ports of gossip, which have one number. It is done here since
+// memberlist forgets what is to be advertised where it picks the number itself.
+func listenGossip(bind netip.AddrPort, logger *log.Logger) (t *memberlist.NetTransport, err error) {
+	for range 10 {
+		t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+			BindAddrs: []string{bind.Addr().String()}, BindPort: int(bind.Port()), Logger: logger,
+		})
+		// A number that is free for TCP may be taken for UDP.
+		if err == nil || bind.Port() != 0 {
+			break
+		}
+	}
+	return t, err
+}
+
+// create starts memberlist, which then advertises what advertise says, if anything.
+func create(ctx context.Context, conf *memberlist.Config, advertise string) (*memberlist.Memberlist, error) {
+	if advertise != "" {
+		all, err := resolve(ctx, advertise)
+		if err != nil {
+			return nil, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, advertise, err)
+		}
+		at := all[0]
+		for _, a := range all {
+			if bound, err := netip.ParseAddr(conf.BindAddr); err == nil && bound.Is4() == a.Addr().Is4() {
+				at = a // of the family that it is bound to
+				break
+			}
+		}
+		conf.AdvertiseAddr = at.Addr().String()
+		if at.Port() != 0 {
+			conf.AdvertisePort = int(at.Port())
+		}
+	}
+	list, err := memberlist.Create(conf)
+	if err != nil {
+		return nil, fmt.Errorf("gossip: %w: set GossipAdvertise to an address of this machine if it found none", err)
+	}
+	return list, nil
+}
+
+// delegate gives memberlist the digest. The node has no other use for its messages.
+type delegate struct{ n *Node }
+
+func (d *delegate) NodeMeta(limit int) []byte { return d.n.digest(limit) }
+
+func (d *delegate) NotifyMsg([]byte) {}
+
+func (d *delegate) GetBroadcasts(_, _ int) [][]byte { return nil }
+
+func (d *delegate) LocalState(bool) []byte { return nil }
+
+func (d *delegate) MergeRemoteState(_ []byte, _ bool) {}
+
+// events copies what memberlist says about others. It runs under memberlist's lock.
+type events struct{ c *cluster }
+
+func (e *events) NotifyJoin(m *memberlist.Node) { e.queue(m, false) }
+
+func (e *events) NotifyUpdate(m *memberlist.Node) { e.queue(m, false) }
+
+func (e *events) NotifyLeave(m *memberlist.Node) { e.queue(m, true) }
+
+func (e *events) queue(m *memberlist.Node, gone bool) {
+	own := e.c.n.config.Name + "-" + strconv.FormatUint(e.c.n.incarnation, 36)
+	if m.Name == own {
+		return
+	}
+	x := news{
+		meta: append([]byte(nil), m.Meta...), gone: gone,
+		address: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))),
+	}
+	e.c.newsMu.Lock()
+	if e.c.news == nil {
+		e.c.news = map[string]news{}
+	}
+	e.c.news[m.Name] = x
+	e.c.newsMu.Unlock()
+	e.c.poke()
+}

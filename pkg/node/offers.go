@@ -1,0 +1,61 @@
+package node
+
+import "github.com/sluicenet/sluice/internal/registry"
+
+// publisher is where an outlet is found.
+type publisher struct{ node, address string }
+
+// find returns who offers an outlet, the node itself included, in the order in which
+// subscriber should try them, and a channel that is closed when that may have changed.
+func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-chan struct{}) {
+	own := c.n.catalog()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.catalogs.Put(own)
+	alive := []registry.Candidate{{Node: c.n.config.Name, Zone: c.n.config.Zone}}
+	addresses := map[string]string{c.n.config.Name: c.n.address}
+	for _, m := range c.members {
+		if m.gone || m.draining || m.node == c.n.config.Name {
+			continue
+		}
+		alive = append(alive, registry.Candidate{Node: m.node, Zone: m.zone})
+		addresses[m.node] = m.address
+	}
+	for _, o := range c.catalogs.Rank(outlet, subscriber, alive, c.n.config.Zone) {
+		found = append(found, publisher{o.Node, addresses[o.Node]})
+	}
+	return found, c.changed
+}
+
+// fetch gets the catalogs that have changed, each in a goroutine of its own: a node
+// that does not answer keeps nobody waiting.
+func (c *cluster) fetch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m.gone || m.fetching || m.fetched == m.version {
+			continue
+		}
+		m.fetching = true
+		address, version := m.address, m.version
+		c.n.background.Go(func() {
+			got, err := c.n.fetchCatalog(c.n.ctx, address)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			m.fetching = false
+			if err != nil {
+				c.n.log.Debug("cannot fetch a catalog", "other", m.node, "why", err)
+				return
+			}
+			if got.Node != m.node || got.Incarnation != m.incarnation {
+				return // the address belongs to somebody else by now
+			}
+			m.fetched = max(version, got.Version)
+			if m.version < m.fetched {
+				m.version = m.fetched
+			}
+			c.catalogs.Put(got)
+			c.tell()
+		})
+	}
+}
