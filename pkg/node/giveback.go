@@ -1,0 +1,88 @@
+package node
+
+import (
+	"github.com/sluicenet/sluice/internal/credit"
+	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/sluicenet/sluice/pkg/wire"
+)
+
+// apply obeys a step. The lock is held.
+func (v *served[T]) apply(step wire.Step) todo[T] {
+	t := todo[T]{ask: step.Allot}
+	base := v.core.Acked() - step.Release // the position before kept[0]
+	if len(step.Return) > 0 {
+		t.cancel = &stage.Cancel[T]{
+			Acked: step.Return[0].First - 1, Done: between(step.Return, base+step.Release), Rest: v.returned(step.Return, base),
+		}
+	}
+	if step.Release > 0 {
+		n := int(min(step.Release, int64(len(v.kept))))
+		for _, it := range v.kept[:n] {
+			v.bytes -= int64(it.bytes)
+		}
+		clear(v.kept[:n])
+		v.kept = v.kept[n:]
+	}
+	t.acked = v.core.Acked()
+	return t
+}
+
+// returned are the events at positions that are given back. Those that the consumer
+// may have been handling count as tried: one batch at most, or all of them where it
+// finishes events out of order.
+func (v *served[T]) returned(ranges []credit.Range, base int64) []stage.Returned[T] {
+	var rest []stage.Returned[T]
+	tried := ranges[0].First - 1 + max(v.terms.MaxDemand-v.terms.MinDemand, 1)
+	if len(ranges) > 1 {
+		tried = ranges[len(ranges)-1].Last
+	}
+	for _, r := range ranges {
+		for at := r.First; at <= r.Last; at++ {
+			it := v.kept[at-base-1]
+			attempts := int(it.attempts)
+			if at <= tried {
+				attempts++
+			}
+			rest = append(rest, stage.Returned[T]{Event: it.event, Attempts: attempts})
+		}
+	}
+	return rest
+}
+
+// drop gives what the session holds, queued events included, back to the stage,
+// which has been told to deliver no more: see quiet. The lock is held.
+func (v *served[T]) drop(step wire.Step, why string) todo[T] {
+	t := v.apply(step)
+	if t.cancel == nil {
+		t.cancel = &stage.Cancel[T]{Acked: v.core.Acked()}
+	}
+	for _, it := range v.queue {
+		t.cancel.Rest = append(t.cancel.Rest, stage.Returned[T]{Event: it.event, Attempts: int(it.attempts)})
+	}
+	t.cancel.Reason = why
+	v.queue, v.runs, v.handed = nil, nil, true
+	return t
+}
+
+// quiet lets the stage deliver no more, before what it has delivered is given back: a
+// delivery on its way would be lost otherwise. The lock is not held.
+func (v *served[T]) quiet(why string) {
+	v.mu.Lock()
+	acked := v.core.Acked()
+	v.mu.Unlock()
+	v.up.Cancel(stage.Cancel[T]{Drain: true, Acked: acked, Reason: why})
+}
+
+// between are the positions that ranges leave out, from the first of them to last.
+func between(ranges []credit.Range, last int64) (gaps []stage.Range) {
+	for i, r := range ranges {
+		next := last + 1
+		if i+1 < len(ranges) {
+			next = ranges[i+1].First
+		}
+		if r.Last+1 < next {
+			gaps = append(gaps, stage.Range{First: r.Last + 1, Last: next - 1})
+		}
+	}
+	return gaps
+}
