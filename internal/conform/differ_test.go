@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluicenet/sluice/pkg/dispatch"
 	"github.com/sluicenet/sluice/pkg/stage"
 )
 
@@ -47,21 +46,6 @@ func TestGateMayFeedItself(t *testing.T) {
 	wait, stop := running(t, g)
 	_, err := stage.Subscribe(t.Context(), &joined{outlet: g}, g)
 	require.NoError(t, err)
-	stop()
-	require.ErrorIs(t, wait(), context.Canceled)
-}
-
-// SUB-16
-func TestRefusalEndsPermanentConsumer(t *testing.T) {
-	s := stage.NewSource[int](nil)
-	s.Dispatcher = dispatch.Partition(2, pass)
-	k := stage.NewSink(func(context.Context, []int) error { return nil })
-	wait, stop := running(t, s)
-	sub := stage.Connect(&joined{outlet: s}, k)
-	refused := new(stage.SubscriptionError)
-	require.ErrorAs(t, stage.Run(t.Context(), k), &refused)
-	require.Equal(t, stage.Refused, refused.Reason)
-	require.ErrorIs(t, sub.Ready(t.Context()), dispatch.ErrNoPartition)
 	stop()
 	require.ErrorIs(t, wait(), context.Canceled)
 }

@@ -29,7 +29,8 @@ func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription
 // producer has accepted. It returns ErrInvalidDemand, ErrSelfSubscription,
 // ErrAlreadySubscribed, ErrEnded (of the outlet, or of the inlet), the refusal of
 // the producer, or ErrSubscribeTimeout after [Timeout] (5 s); after a timeout the
-// subscription is withdrawn and cannot come to life later.
+// subscription is withdrawn and cannot come to life later. What is not accepted is the
+// caller's to deal with: no cancel mode applies to it, and the inlet's stage lives on.
 func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts ...Option) (*Subscription, error) {
 	s, err := newSettings(opts)
 	if err != nil {
@@ -39,7 +40,7 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 		return nil, context.Cause(ctx)
 	}
 	sub := newSubscription()
-	ask, err := to.inlet().subscribe(outlet, sub, opts)
+	ask, err := to.inlet().subscribe(outlet, sub, opts, true)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,9 @@ type inflow[T any] struct {
 	early   int64      // asked for before there was an up
 	events  queue[T]   // received and not processed
 	runs    queue[run] // how they were delivered
+	// trial: it was made by [Subscribe] and is not accepted yet. How it ends then is told
+	// to the caller, and nothing to the stage.
+	trial bool
 	// leaving: the subscription was cancelled, nothing more is asked for.
 	leaving bool
 	// broken: its producer broke a rule, and is to be told that it is over.
@@ -103,6 +106,10 @@ func (c *consumer[T]) end(in *inflow[T], e Ending) {
 		return
 	}
 	in.ending = &e
+	if in.trial {
+		c.forget(in)
+		return
+	}
 	if e.Drop {
 		c.unstart(in)
 	}

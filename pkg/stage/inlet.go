@@ -72,11 +72,12 @@ func (r *receiver[T]) Opened() {
 	if !r.in.sub.opened() {
 		return
 	}
+	r.l.mu.Lock()
+	r.in.trial = false
 	if r.l.onCancelled != nil {
-		r.l.mu.Lock()
 		r.in.mode = Temporary
-		r.l.mu.Unlock()
 	}
+	r.l.mu.Unlock()
 	if hook := r.l.onSubscribed; hook != nil {
 		r.l.must(func(context.Context) error { return hook(r.in.sub) })
 	}
@@ -85,6 +86,7 @@ func (r *receiver[T]) Opened() {
 func (r *receiver[T]) Deliver(b Batch[T]) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
+	r.in.trial = false // a producer that delivers has accepted
 	if !r.l.core.deliver(r.in, b) && r.in.ending == nil {
 		r.in.broken = true
 		r.l.core.end(r.in, Ending{Reason: Refused, Err: fmt.Errorf("%w: %d more, %d open",
@@ -97,12 +99,16 @@ func (r *receiver[T]) Ended(e Ending) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	r.l.core.end(r.in, e)
+	if r.in.trial {
+		r.in.sub.ended(e)
+	}
 	r.l.news.Signal()
 }
 
 // subscribe makes a subscription, and returns what asks for its first events: nothing
-// moves before that.
-func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option) (ask func(), err error) {
+// moves before that. With trial, what it ends by before it is accepted is nothing to the
+// stage.
+func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option, trial bool) (ask func(), err error) {
 	s, err := newSettings(opts)
 	if err != nil {
 		return nil, err
@@ -112,7 +118,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option)
 	if err != nil {
 		return nil, err
 	}
-	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub}
+	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub, trial: trial}
 	if l.adapt != nil {
 		if err := l.adapt(&s); err != nil {
 			return nil, err
@@ -201,7 +207,7 @@ func (l *inlet[T]) open() error {
 	declared := l.declared
 	l.mu.Unlock()
 	for _, d := range declared {
-		ask, err := l.subscribe(d.outlet, d.sub, d.opts)
+		ask, err := l.subscribe(d.outlet, d.sub, d.opts, false)
 		if err != nil {
 			d.sub.ended(Ending{Reason: Refused, Err: err})
 			return fmt.Errorf("subscribe to %q: %w", d.outlet.OutletName(), err)

@@ -85,7 +85,7 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 			err = context.Cause(ctx)
 		} else {
 			var ask func()
-			if ask, err = l.subscribe(outlet, newSubscription(), opts); err == nil {
+			if ask, err = l.subscribe(outlet, newSubscription(), opts, false); err == nil {
 				ask()
 			}
 		}

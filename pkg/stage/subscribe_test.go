@@ -2,6 +2,7 @@ package stage_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,4 +313,38 @@ func TestSubscribeWhileTheStageEnds(t *testing.T) {
 		require.Empty(t, src.asks.get())
 		require.ErrorIs(t, wait(), context.Canceled)
 	})
+}
+
+// A subscription that is refused after the call that makes it, as over a network, is the
+// caller's alone: whatever the mode, and while the handler is busy, it is over at once.
+// SUB-16.
+func TestRefusalIsTheCallers(t *testing.T) {
+	for _, mode := range []stage.CancelMode{stage.Permanent, stage.Transient, stage.Joint} {
+		bubble(t, fmt.Sprint(mode), func(t *testing.T) {
+			busy, src := make(chan struct{}), stage.NewSource[int](nil)
+			require.NoError(t, src.Push(1))
+			sink := stage.NewSink(func(context.Context, []int) error { <-busy; return nil })
+			sink.OnCancelled = func(_ *stage.Subscription, e stage.Ending) error {
+				require.Equal(t, stage.Shutdown, e.Reason)
+				return nil
+			}
+			stage.Connect(src, sink, stage.Temporary)
+			wait, stop := start(t, src, sink)
+			synctest.Wait()
+			h := &byHand{late: true}
+			for range 2 {
+				time.AfterFunc(time.Second, func() { h.end(stage.Refused, errOops) })
+				began := time.Now()
+				_, err := stage.Subscribe[int](t.Context(), h, sink, mode)
+				require.ErrorIs(t, err, errOops)
+				require.Equal(t, time.Second, time.Since(began))
+				require.Len(t, sink.Inspect().Subscriptions, 1)
+			}
+			close(busy)
+			synctest.Wait()
+			require.Equal(t, "running", sink.Inspect().State)
+			stop()
+			require.ErrorIs(t, wait(), context.Canceled)
+		})
+	}
 }

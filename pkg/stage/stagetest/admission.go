@@ -22,6 +22,7 @@ var admissionScenes = []scene{
 	}},
 	{"a selector of what has none", "DPX-14", noSelectors},
 	{"a refusal is an error, and the stage lives on", "SUB-16", refusedInCall},
+	{"a declared subscription that is refused", "SUB-16", refusedDeclared},
 	{"a refusal ends as refused", "SUB-15", refusedTemporary},
 	{"one subscription at a time", "SUB-09 DBX-24 CAN-24", twice},
 	{"a window has to make sense", "SUB-01 SUB-02", badWindow},
@@ -83,11 +84,20 @@ func refusedInCall(b *bench) {
 	b.run(s)
 	q := b.run(k)
 	_, err := stage.Subscribe(b.Context(), s.out, k)
-	require.ErrorIs(b, err, dispatch.ErrNoPartition)
+	require.ErrorContains(b, err, dispatch.ErrNoPartition.Error())
 	b.subscribe(s.out, k, stage.InPartition(0))
 	require.NoError(b, s.Push(2))
 	k.has(1)
 	require.False(b, q.ended())
+}
+
+func refusedDeclared(b *bench) {
+	s, k := b.source(nil, partitioned), b.sink("sink", nil)
+	b.run(s)
+	sub := stage.Connect(s.out, k)
+	require.ErrorContains(b, b.run(k).wait(), dispatch.ErrNoPartition.Error())
+	require.Equal(b, stage.Refused, b.done(sub).Reason)
+	require.ErrorContains(b, sub.Ready(b.Context()), dispatch.ErrNoPartition.Error())
 }
 
 func refusedTemporary(b *bench) {

@@ -55,7 +55,6 @@ func Test(t *testing.T, way Way, except ...map[string]string) {
 var OnAWire = map[string]string{
 	"SUB-05": "an outlet of another node that has ended is there until its node leaves: who subscribes late is accepted, and told how it ended",
 	"SUB-07": "a node's outlet is a name that any node may offer: that a gate feeds itself through it cannot be seen at either end",
-	"SUB-16": "whether a subscription is refused is the answer to a message: it ends as refused, after the call that made it, and the cancel mode decides",
 	"DBX-18": "a function cannot travel: a selector runs where the events are consumed, and what it drops has been asked for and sent, and counts as processed",
 	"DPX-14": "a selector runs where the events are consumed, whatever dispatcher the outlet has: there is nothing to refuse",
 }
