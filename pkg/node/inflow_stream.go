@@ -1,0 +1,208 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+)
+
+// stream opens one stream and carries the session on it until it ends. opened says
+// that the producer has answered with Opened, which it must until limit, if that is
+// not zero.
+func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, outcome wire.Outcome, err error) {
+	at := i.where()
+	if limit.IsZero() {
+		i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
+	}
+	conn, err := i.n.peers.dial(at.address)
+	if err != nil {
+		return false, wire.Going, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// An answer that does not come is a stream that does not work.
+	patience := openTimeout
+	if !limit.IsZero() {
+		patience = min(patience, time.Until(limit))
+	}
+	unanswered := time.AfterFunc(patience, cancel)
+	defer unanswered.Stop()
+	call, err := sluicev1.NewSubscriptionServiceClient(conn).Subscribe(ctx)
+	if err != nil {
+		return false, wire.Going, err
+	}
+	i.mu.Lock()
+	open := wire.OpenFrame(i.about, i.core.Open())
+	i.mu.Unlock()
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer cancel()
+	writer.Go(func() { i.write(ctx, call, open, cancel) })
+	r := reader[T]{i: i}
+	for {
+		f, err := call.Recv()
+		if err != nil {
+			r.flush()
+			return opened, i.closed(err), err
+		}
+		if f.GetOpened() != nil {
+			unanswered.Stop()
+		}
+		if err = wire.CheckProducerFrame(f); err == nil {
+			err = r.frame(f)
+		}
+		if err != nil {
+			return opened, wire.Refused, i.breach(err, call, cancel)
+		}
+		opened = opened || f.GetOpened() != nil
+	}
+}
+
+// closed books that the stream has ended with err.
+func (i *inflow[T]) closed(err error) wire.Outcome {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err == io.EOF { //nolint:errorlint // as Recv returns it
+		return i.core.Closed()
+	}
+	if e, ok := wire.FromStatus(err); ok {
+		return i.core.Refused(e.Rule, e.Epoch)
+	}
+	i.core.Broken()
+	return wire.Going
+}
+
+// breach is a rule that the producer has broken. The stage hears of it at once. The
+// producer is told that the subscription has failed, so that it gives back what is not
+// acknowledged, and is given a little time to say that it has understood.
+func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_SubscribeClient, cut func()) error {
+	err = i.named(err)
+	i.n.log.Warn("a producer broke a rule", "outlet", i.port.Name(), "at", i.where().node, "why", err)
+	i.give(stage.Ending{Reason: stage.Refused, Err: err, Drop: true})
+	i.mu.Lock()
+	_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, clip(err.Error()))
+	i.poke()
+	i.mu.Unlock()
+	defer time.AfterFunc(time.Second, cut).Stop()
+	for {
+		f, gone := call.Recv()
+		if gone != nil {
+			i.closed(gone)
+			return err
+		}
+		if end := f.GetEnd(); end != nil {
+			i.mu.Lock()
+			_ = i.core.End(end.GetLast(), end.GetReason(), "")
+			i.poke()
+			i.mu.Unlock()
+		}
+	}
+}
+
+// write sends open and then what the session has to say, until the stream ends.
+func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, open *sluicev1.SubscriberFrame, cut func()) {
+	for f := open; ; {
+		if f != nil {
+			if call.Send(f) != nil {
+				// Recv says why. But gRPC opens a stream again that broke before it was
+				// used, and may do so behind a Send that fails: then Recv waits, and nobody
+				// writes. Such a stream is given up.
+				pause(ctx, sendPatience)
+				cut()
+				return
+			}
+		} else {
+			select {
+			case <-i.wake:
+			case <-ctx.Done():
+				return
+			}
+		}
+		var halfClose bool
+		i.mu.Lock()
+		f, halfClose = i.core.Next()
+		i.mu.Unlock()
+		if halfClose {
+			_ = call.CloseSend()
+			return
+		}
+	}
+}
+
+// sendPatience is how long a stream is read that nothing can be sent on.
+const sendPatience = time.Second
+
+// reader applies what the producer sends on one stream.
+type reader[T any] struct {
+	i *inflow[T]
+	// events is the delivery so far: the frames that it was cut into are joined.
+	events   []T
+	attempts int
+	again    bool
+}
+
+func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
+	i := r.i
+	switch f := f.GetFrame().(type) {
+	case *sluicev1.ProducerFrame_Opened:
+		i.mu.Lock()
+		err := i.core.Opened(f.Opened.GetEpoch(), f.Opened.GetGranted(), f.Opened.GetNext())
+		i.poke()
+		i.mu.Unlock()
+		if err == nil {
+			i.set("open", nil)
+			i.to.Opened()
+		}
+		return err
+	case *sluicev1.ProducerFrame_Batch:
+		return r.batch(f.Batch)
+	case *sluicev1.ProducerFrame_End:
+		i.mu.Lock()
+		err := i.core.End(f.End.GetLast(), f.End.GetReason(), f.End.GetMessage())
+		i.poke()
+		i.mu.Unlock()
+		if err == nil {
+			i.give(endingOf(f.End.GetReason(), f.End.GetMessage()))
+		}
+		return err
+	}
+	return nil
+}
+
+func (r *reader[T]) batch(b *sluicev1.Batch) error {
+	i := r.i
+	i.mu.Lock()
+	take, err := i.core.Batch(b.GetFirst(), int64(len(b.GetEvents())))
+	take = take && !i.given
+	i.mu.Unlock()
+	if err != nil || !take {
+		return err
+	}
+	if r.events, err = wire.Decode(i.codec, b.GetEvents(), r.events); err != nil {
+		return err
+	}
+	if a := b.GetAttempts(); len(a) > 0 {
+		r.again, r.attempts = true, int(a[0])
+	}
+	if !b.GetMore() {
+		r.flush()
+	}
+	return nil
+}
+
+// flush hands over what has arrived. A delivery whose stream broke is handed over as
+// far as it came: it counts as received, and the rest follows on the next stream.
+func (r *reader[T]) flush() {
+	if len(r.events) == 0 {
+		return
+	}
+	r.i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts})
+	clear(r.events)
+	r.events, r.again, r.attempts = r.events[:0], false, 0
+}
