@@ -41,6 +41,10 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
+.PHONY: bench
+bench: ## measure sluice beside what a user would pick instead; half an hour
+	cd bench && go run .
+
 .PHONY: fmt
 fmt: ## format the Go code
 	gofmt -l -w .

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+)
+
+// Generator makes the events of one subscription.
+type Generator struct {
+	size  int
+	next  uint64
+	timed bool
+	rate  float64 // events in a second; 0 for as many as are asked for
+	begun time.Time
+	body  []byte
+}
+
+func newGenerator(s Spec) *Generator {
+	g := &Generator{size: s.Size, timed: s.Load != 0, rate: s.Rate, body: make([]byte, s.Size)}
+	for i := range g.body {
+		g.body[i] = byte(i)
+	}
+	return g
+}
+
+// Due waits until events may be made, and returns how many of n.
+func (g *Generator) Due(ctx context.Context, n int) (int, error) {
+	if g.rate == 0 {
+		return n, ctx.Err()
+	}
+	if g.begun.IsZero() {
+		g.begun = time.Now()
+	}
+	for {
+		// What could not be made in time is not made up for: the load is what is offered.
+		due := uint64(time.Since(g.begun).Seconds() * g.rate)
+		if due > g.next {
+			return int(min(due-g.next, uint64(n))), nil
+		}
+		wait := time.Duration((float64(g.next+1)/g.rate)*1e9) - time.Since(g.begun)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Put writes the next event into b.
+func (g *Generator) Put(b []byte) {
+	copy(b, g.body)
+	n := g.next
+	if g.timed {
+		n = uint64(time.Now().UnixNano())
+	}
+	binary.LittleEndian.PutUint64(b, n)
+	g.next++
+}
+
+// Make returns the next n events, in memory of their own.
+func (g *Generator) Make(n int) [][]byte {
+	slab := make([]byte, n*g.size)
+	events := make([][]byte, n)
+	for i := range events {
+		events[i] = slab[i*g.size : (i+1)*g.size : (i+1)*g.size]
+		g.Put(events[i])
+	}
+	return events
+}
