@@ -10,7 +10,6 @@ import (
 type credits struct {
 	mu   sync.Mutex
 	n    int
-	over bool
 	wake chan struct{}
 }
 

@@ -17,6 +17,12 @@ type rawFrame struct {
 	in  mem.Buffer      // received; to be freed
 }
 
+// messages are what both ends of a stream can do.
+type messages interface {
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
+
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "raw" }
@@ -55,19 +61,19 @@ func rawDial(address string) (*grpc.ClientConn, error) {
 }
 
 // rawSend sends a frame of n events.
-func rawSend(stream grpc.Stream, n int, g *Generator) error {
+func rawSend(stream messages, n int, g *Generator) error {
 	buf := mem.DefaultBufferPool().Get(batchSize(n, g.size))
 	*buf = appendBatch((*buf)[:0], g.next, n, g)
 	return stream.SendMsg(&rawFrame{out: mem.BufferSlice{mem.NewBuffer(buf, mem.DefaultBufferPool())}})
 }
 
-func rawAsk(stream grpc.Stream, n int) error {
+func rawAsk(stream messages, n int) error {
 	frame := protowire.AppendVarint(append([]byte(nil), firstTag...), uint64(n))
 	return stream.SendMsg(&rawFrame{out: mem.BufferSlice{mem.SliceBuffer(frame)}})
 }
 
 // rawAsks books what a consumer asks for, until its stream ends.
-func rawAsks(stream grpc.Stream, held *credits) {
+func rawAsks(stream messages, held *credits) {
 	for {
 		var f rawFrame
 		if err := stream.RecvMsg(&f); err != nil {
