@@ -19,6 +19,13 @@ func (i *inflow[T]) run() {
 	defer i.n.forget(i)
 	ctx, cancel := context.WithCancel(i.n.ctx)
 	defer cancel()
+	// A stage may subscribe while the node starts.
+	select {
+	case <-i.n.up:
+	case <-ctx.Done():
+		i.give(stage.Ending{Reason: stage.Cancelled, Err: errStopped})
+		return
+	}
 	if i.before != nil {
 		// Were the new session opened first, the producer would give back what the old
 		// one has just processed.

@@ -365,3 +365,19 @@ func TestEverythingAtOnce(t *testing.T) {
 		t.Log(a.what(), b.what())
 	}
 }
+
+// A stage may subscribe while its node starts: it waits for that, and hears of it when
+// the start fails.
+func TestSubscribeWhileTheNodeStarts(t *testing.T) {
+	n := testNode("a", Config{})
+	require.NoError(t, n.begin(nil), "this is as far as the start has come")
+	var got record
+	sink := got.sink("sink")
+	sub := stage.Connect(Outlet(n, ints), sink)
+	ended := make(chan error)
+	go func() { ended <- sink.Run(t.Context()) }()
+	eventually(t, "it has subscribed", func() bool { return len(n.inboundAll()) == 1 })
+	n.shut()
+	require.NoError(t, <-ended)
+	require.Equal(t, stage.Cancelled, sub.Ending().Reason)
+}
