@@ -7,14 +7,11 @@
 package faultnet
 
 import (
-	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
-
-// pieceSize is how much a link passes on at once.
-const pieceSize = 32 << 10
 
 // Link is a TCP proxy. Its methods may be called from any goroutine.
 type Link struct {
@@ -25,12 +22,15 @@ type Link struct {
 	news     sync.Cond // a stall has ended, or connections have been cut
 	target   string
 	refusing bool
+	dropping bool
 	closed   bool
 	delay    time.Duration
+	rate     int     // bytes a second; 0 for no limit
 	stalled  [2]bool // by direction
 	cutAfter int64   // bytes; negative for never
 	accepted int
-	pairs    map[*pair]struct{}
+	pairs    []*pair           // the oldest first
+	dropped  map[net.Conn]bool // black holes: nobody answers
 }
 
 // Directions of a link.
@@ -39,13 +39,6 @@ const (
 	down        // back
 )
 
-// pair is one connection through the link.
-type pair struct {
-	l     *Link
-	conns [2]net.Conn // who has dialed, and the target
-	cut   bool        // guarded by the link's lock
-}
-
 // Listen returns a link that listens on loopback. It refuses connections until it has
 // a target.
 func Listen() (*Link, error) {
@@ -53,7 +46,7 @@ func Listen() (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{listener: listener, cutAfter: -1, pairs: map[*pair]struct{}{}}
+	l := &Link{listener: listener, cutAfter: -1, dropped: map[net.Conn]bool{}}
 	l.news.L = &l.mu
 	l.wg.Go(l.accept)
 	return l, nil
@@ -79,10 +72,22 @@ func (l *Link) Cut() int {
 
 func (l *Link) cut() int {
 	n := len(l.pairs)
-	for p := range l.pairs {
+	for _, p := range slices.Clone(l.pairs) {
 		p.reset()
 	}
 	return n
+}
+
+// CutOldest resets the connection that was made first, and reports whether there was
+// one.
+func (l *Link) CutOldest() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pairs) == 0 {
+		return false
+	}
+	l.pairs[0].reset()
+	return true
 }
 
 // CutAfter cuts, once, when so many bytes more have passed in both directions
@@ -101,7 +106,24 @@ func (l *Link) Refuse() {
 	l.cut()
 }
 
-// Stall lets nothing pass, in one direction or both, until Heal. Connections stay.
+// Drop lets connections to come be made, and nothing pass on them, as a firewall does
+// that drops packets, until Heal, which resets them. Those there are go on.
+func (l *Link) Drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropping = true
+}
+
+// Throttle lets pass so many bytes a second, on each connection and in each direction;
+// 0 for no limit.
+func (l *Link) Throttle(rate int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rate = rate
+}
+
+// Stall lets nothing pass, in one direction or both, until Heal. Connections stay: one that is
+// stalled in one direction is half open.
 func (l *Link) Stall(towardsTarget, back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,11 +138,12 @@ func (l *Link) Delay(d time.Duration) {
 	l.delay = d
 }
 
-// Heal ends Refuse, Stall, Delay and a CutAfter that has not happened.
+// Heal ends Refuse, Drop, Stall, Delay, Throttle and a CutAfter that has not happened.
 func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refusing, l.stalled, l.delay, l.cutAfter = false, [2]bool{}, 0, -1
+	l.refusing, l.dropping, l.stalled, l.delay, l.rate, l.cutAfter = false, false, [2]bool{}, 0, 0, -1
+	l.undrop()
 	l.news.Broadcast()
 }
 
@@ -144,6 +167,7 @@ func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
 	l.cut()
+	l.undrop()
 	l.news.Broadcast()
 	l.mu.Unlock()
 	l.wg.Wait()
@@ -157,13 +181,28 @@ func (l *Link) accept() {
 		}
 		l.mu.Lock()
 		target, refused := l.target, l.refusing || l.closed || l.target == ""
+		dropped := l.dropping && !refused
+		if dropped {
+			l.dropped[c] = true
+		}
 		l.mu.Unlock()
-		if refused {
+		switch {
+		case dropped:
+			continue
+		case refused:
 			reset(c)
 			continue
 		}
 		l.wg.Go(func() { l.connect(c, target) })
 	}
+}
+
+// undrop resets what was dropped. The lock is held.
+func (l *Link) undrop() {
+	for c := range l.dropped {
+		reset(c)
+	}
+	clear(l.dropped)
 }
 
 func (l *Link) connect(c net.Conn, target string) {
@@ -181,7 +220,7 @@ func (l *Link) connect(c net.Conn, target string) {
 		return
 	}
 	l.accepted++
-	l.pairs[p] = struct{}{}
+	l.pairs = append(l.pairs, p)
 	l.mu.Unlock()
 	var ways sync.WaitGroup
 	ways.Go(func() { p.carry(up) })
@@ -190,104 +229,4 @@ func (l *Link) connect(c net.Conn, target string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.reset()
-}
-
-// reset ends the connection hard. The lock is held.
-func (p *pair) reset() {
-	if p.cut {
-		return
-	}
-	p.cut = true
-	delete(p.l.pairs, p)
-	reset(p.conns[up])
-	reset(p.conns[down])
-	p.l.news.Broadcast()
-}
-
-// reset closes a connection so that the other side sees that it broke.
-func reset(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Close()
-}
-
-// piece is what has been read, and when it may be passed on.
-type piece struct {
-	data []byte
-	at   time.Time
-}
-
-// carry passes on what comes, in one direction, until that ends. A side that closes
-// well is passed on too.
-func (p *pair) carry(way int) {
-	from, to := p.conns[way], p.conns[1-way]
-	pieces := make(chan piece, 64)
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer close(pieces)
-		for {
-			data := make([]byte, pieceSize)
-			n, err := from.Read(data)
-			if n > 0 {
-				p.l.mu.Lock()
-				at := time.Now().Add(p.l.delay)
-				p.l.mu.Unlock()
-				pieces <- piece{data[:n], at}
-			}
-			if err == io.EOF { //nolint:errorlint // as Read returns it
-				return
-			}
-			if err != nil {
-				p.end()
-				return
-			}
-		}
-	})
-	for x := range pieces {
-		time.Sleep(time.Until(x.at))
-		if data := p.pass(way, x.data); len(data) > 0 {
-			if _, err := to.Write(data); err != nil {
-				p.end()
-			}
-		}
-		p.spent()
-	}
-	reader.Wait()
-	if tcp, ok := to.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
-	}
-}
-
-func (p *pair) end() {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	p.reset()
-}
-
-// pass waits while its direction is stalled, and returns what of data may pass.
-func (p *pair) pass(way int, data []byte) []byte {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	for p.l.stalled[way] && !p.cut {
-		p.l.news.Wait()
-	}
-	if p.cut {
-		return nil
-	}
-	if left := p.l.cutAfter; left >= 0 {
-		data = data[:min(int64(len(data)), left)]
-		p.l.cutAfter -= int64(len(data))
-	}
-	return data
-}
-
-// spent cuts when the last byte that may pass has passed.
-func (p *pair) spent() {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	if p.l.cutAfter == 0 {
-		p.l.cutAfter = -1
-		p.l.cut()
-	}
 }

@@ -3,6 +3,7 @@ package faultnet_test
 import (
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -122,11 +123,8 @@ func TestStall(t *testing.T) {
 	l.Stall(false, true)
 	_, err := c.Write([]byte("y"))
 	require.NoError(t, err)
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-	_, err = c.Read(make([]byte, 1))
-	require.ErrorIs(t, err, error(errTimeout(err)), "silence, and no end")
+	silent(t, c)
 	require.Equal(t, 1, l.Open())
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
 	l.Heal()
 	got := make([]byte, 1)
 	_, err = io.ReadFull(c, got)
@@ -134,14 +132,6 @@ func TestStall(t *testing.T) {
 	require.Equal(t, "y", string(got))
 	l.Stall(true, true)
 	require.Equal(t, 1, l.Cut(), "what is stalled can be cut")
-}
-
-// errTimeout returns err when it is a timeout.
-func errTimeout(err error) error {
-	if e, ok := err.(net.Error); ok && e.Timeout() {
-		return err
-	}
-	return io.ErrUnexpectedEOF
 }
 
 func TestDelay(t *testing.T) {
@@ -152,4 +142,74 @@ func TestDelay(t *testing.T) {
 	begin := time.Now()
 	exchange(t, c, "y")
 	require.GreaterOrEqual(t, time.Since(begin), 40*time.Millisecond, "there and back")
+}
+
+func TestCutOldest(t *testing.T) {
+	l := echo(t)
+	require.False(t, l.CutOldest(), "there is none")
+	a := dial(t, l)
+	exchange(t, a, "a")
+	b := dial(t, l)
+	exchange(t, b, "b")
+	require.True(t, l.CutOldest())
+	_, err := io.ReadAll(a)
+	require.Error(t, err)
+	exchange(t, b, "the other one goes on")
+	require.Equal(t, 1, l.Open())
+}
+
+func TestHalfOpen(t *testing.T) {
+	l := echo(t)
+	c := dial(t, l)
+	exchange(t, c, "x")
+	l.Stall(true, false)
+	_, err := c.Write([]byte("y"))
+	require.NoError(t, err)
+	silent(t, c)
+	l.Heal()
+	got := make([]byte, 1)
+	_, err = io.ReadFull(c, got)
+	require.NoError(t, err)
+	require.Equal(t, "y", string(got), "late, and not lost")
+}
+
+func TestDrop(t *testing.T) {
+	l := echo(t)
+	before := dial(t, l)
+	exchange(t, before, "x")
+	l.Drop()
+	exchange(t, before, "those there are go on")
+	c := dial(t, l)
+	_, err := c.Write([]byte("y"))
+	require.NoError(t, err)
+	silent(t, c)
+	require.Equal(t, 1, l.Accepted(), "it leads nowhere")
+	l.Heal()
+	_, err = io.ReadAll(c)
+	require.Error(t, err, "reset")
+	exchange(t, dial(t, l), "z")
+	l.Drop()
+	dial(t, l)
+	l.Close() // leaves nothing behind
+}
+
+func TestThrottle(t *testing.T) {
+	l := echo(t)
+	c := dial(t, l)
+	exchange(t, c, "x")
+	l.Throttle(10_000)
+	begin := time.Now()
+	exchange(t, c, string(make([]byte, 1000)))
+	require.GreaterOrEqual(t, time.Since(begin), 200*time.Millisecond, "a tenth of a second there, and one back")
+	l.Heal()
+	exchange(t, c, "y")
+}
+
+// silent checks that nothing comes, for a moment, and that the connection stays.
+func silent(t *testing.T, c net.Conn) {
+	t.Helper()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "silence, and no end")
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
 }
