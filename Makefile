@@ -31,6 +31,10 @@ race: ## run all tests with the race detector
 e2e: ## run only the tests with real processes, all of them anew
 	go test -count=1 ./test/e2e/...
 
+.PHONY: soak
+soak: ## break and kill pipelines of real processes, and check what they promise; FLAGS='-for 10m -seed 42'
+	go run ./test/soak $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@set -e; \

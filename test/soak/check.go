@@ -1,0 +1,301 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// tally is what the ledger of a hop adds up to.
+type tally struct {
+	name                    string
+	sent, received          int
+	lost, lostKilled        int // not received by anybody; of which a killed process held
+	discarded               int // and reported, by a process that was not killed
+	again, twice            int // marked, and handled more than once
+	sessions, lostSessions  int
+	consumersKilled, pKills int
+	offences                []string
+}
+
+func (t *tally) offend(format string, args ...any) {
+	t.offences = append(t.offences, t.name+": "+fmt.Sprintf(format, args...))
+}
+
+// copyOf is one delivery of an event to a handler.
+type copyOf struct {
+	s     *session
+	again bool
+}
+
+// check holds a hop to what is promised:
+//
+//   - within a subscription positions have no gap, and fresh events come in the order
+//     in which they were emitted;
+//   - an event that two handlers have had came to one of them marked, and the other's
+//     subscription was killed or lost; a subscription has at most max_demand of them;
+//   - what nobody had was discarded and reported, or was held by a process that was
+//     killed, which holds no more than it was asked for;
+//   - with at most once, nothing comes twice; what is gone is reported;
+//   - a broadcast has no gap within a subscription, and repeats nothing.
+func check(h *hop) *tally {
+	t := &tally{name: h.name}
+	for _, s := range h.sessions {
+		t.sessions++
+		if gone(h, s) {
+			t.lostSessions++
+		}
+		inOrder(h, s, t)
+		how(h, s, t)
+	}
+	for who := range h.killed {
+		if slices.ContainsFunc(h.sessions, func(s *session) bool { return s.who == who }) {
+			t.consumersKilled++
+		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(h.producers)) {
+		p := h.producers[run]
+		t.sent += p.emitted
+		if h.killed[p.who] {
+			t.pKills++
+		}
+		if h.broadcast {
+			for _, node := range nodes(h.sessions) {
+				account(h, p, node, t)
+			}
+		} else {
+			account(h, p, "", t)
+		}
+	}
+	return t
+}
+
+func nodes(sessions []*session) []string {
+	names := map[string]bool{}
+	for _, s := range sessions {
+		names[s.who.node] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// gone reports whether a subscription ended so that what was not acknowledged went
+// back.
+func gone(h *hop, s *session) bool { return h.killed[s.who] || s.reason == "lost" }
+
+// how checks how a subscription has ended.
+func how(h *hop, s *session, t *tally) {
+	switch {
+	case h.steady && s.reason != "cancelled" && s.reason != "shutdown":
+		t.offend("%v: ended as %q: %s", s, s.reason, s.why)
+	case s.reason == "" && !h.killed[s.who]:
+		t.offend("%v: nobody said how it ended", s)
+	case s.reason == "failed", s.reason == "refused":
+		t.offend("%v: ended as %s: %s", s, s.reason, s.why)
+	}
+}
+
+// inOrder checks the order within a subscription.
+func inOrder(h *hop, s *session, t *tally) {
+	next, run, fresh := int64(1), 0, 0
+	for _, b := range s.batches {
+		if b.first != next {
+			t.offend("%v: position %d follows on %d", s, b.first, next-1)
+		}
+		next = b.first + int64(b.len())
+		if run != 0 && run != b.run {
+			t.offend("%v: events of runs %d and %d", s, run, b.run)
+		}
+		run = b.run
+		if b.again {
+			t.again += b.len()
+			if h.steady || h.broadcast || h.atMostOnce {
+				t.offend("%v: event %d of run %d came again", s, b.ranges[0][0], b.run)
+			}
+			continue
+		}
+		if b.attempts > 0 {
+			t.offend("%v: event %d of run %d has %d attempts and is not marked", s, b.ranges[0][0], b.run, b.attempts)
+		}
+		for _, r := range b.ranges {
+			switch {
+			case r[0] <= fresh:
+				t.offend("%v: event %d of run %d came after %d", s, r[0], b.run, fresh)
+			case r[0] != fresh+1 && fresh != 0 && (h.broadcast || h.steady):
+				t.offend("%v: event %d of run %d follows on %d", s, r[0], b.run, fresh)
+			}
+			fresh = r[1]
+		}
+	}
+}
+
+// account compares what one process has emitted with what was handled, by anybody, or
+// by one node.
+func account(h *hop, p *producer, node string, t *tally) {
+	copies := make([][]copyOf, p.emitted+1)
+	for _, s := range h.sessions {
+		if node != "" && s.who.node != node {
+			continue
+		}
+		for _, b := range s.batches {
+			if b.run != p.who.run {
+				continue
+			}
+			t.received += b.len()
+			for _, r := range b.ranges {
+				for n := r[0]; n <= r[1]; n++ {
+					if n < 1 || n > p.emitted {
+						t.offend("%v: event %d of run %d was never emitted", s, n, b.run)
+						return
+					}
+					copies[n] = append(copies[n], copyOf{s, b.again})
+				}
+			}
+		}
+	}
+	var missing []int
+	repeats := map[*session]int{}
+	for n, c := range copies[1:] {
+		switch {
+		case len(c) == 0:
+			missing = append(missing, n+1)
+		case len(c) > 1:
+			t.twice += len(c) - 1
+			repeated(h, p, n+1, c, repeats, t)
+		}
+	}
+	for s, n := range repeats {
+		if n > h.maxDemand {
+			t.offend("%v: %d of its events of %v were repeated, and it asked for %d at once", s, n, p.who, h.maxDemand)
+		}
+	}
+	if h.broadcast {
+		missed(h, p, node, missing, t)
+	} else {
+		lost(h, p, missing, t)
+	}
+}
+
+// repeated judges an event that was handled more than once.
+func repeated(h *hop, p *producer, n int, c []copyOf, repeats map[*session]int, t *tally) {
+	unmarked, alive, kept := 0, 0, 0
+	for _, x := range c {
+		if !x.again {
+			unmarked++
+		}
+		if !gone(h, x.s) {
+			alive++
+		}
+		if !x.again && !gone(h, x.s) {
+			kept++
+		}
+	}
+	for _, x := range c {
+		// Where all are gone, one of those that had it marked was the last to have it.
+		if gone(h, x.s) && (alive > 0 || !x.again) {
+			repeats[x.s]++
+		}
+	}
+	switch {
+	case h.steady || h.atMostOnce || h.broadcast:
+		t.offend("event %d of %v was handled %d times: %v and %v", n, p.who, len(c), c[0].s, c[1].s)
+	case unmarked > 1:
+		t.offend("event %d of %v was handled %d times, %d times unmarked: %v and %v", n, p.who, len(c), unmarked, c[0].s, c[1].s)
+	case kept > 0:
+		t.offend("event %d of %v was handled %d times, first by one that lived: %v and %v", n, p.who, len(c), c[0].s, c[1].s)
+	case alive > 1:
+		t.offend("event %d of %v was handled %d times, by %v and %v, and both lived", n, p.who, len(c), c[0].s, c[1].s)
+	}
+}
+
+// lost judges the events that nobody has handled.
+func lost(h *hop, p *producer, missing []int, t *tally) {
+	reported := 0
+	for _, n := range p.discarded {
+		reported += n
+	}
+	killed := h.killed[p.who]
+	allowed := reported
+	if killed {
+		allowed += h.held
+	}
+	t.lost += len(missing)
+	if killed {
+		t.lostKilled += len(missing)
+	} else {
+		t.discarded += reported
+	}
+	if h.steady && reported > 0 {
+		t.offend("%v discarded %v", p.who, p.discarded)
+	}
+	if len(missing) > allowed {
+		t.offend("%d events of %v are lost, %d at most may be (killed: %v, discarded: %v, emitted: %d): %s",
+			len(missing), p.who, allowed, killed, p.discarded, p.emitted, spans(missing))
+	}
+}
+
+// missed judges what one subscriber of a broadcast has not had. Between two of its
+// subscriptions it is owed nothing, and within one there is no gap. So there remains
+// what follows on the last event of the last one, when that has ended well.
+func missed(h *hop, p *producer, node string, missing []int, t *tally) {
+	t.lost += len(missing)
+	var last *session
+	for _, s := range h.sessions {
+		if s.who.node == node && len(s.batches) > 0 && s.batches[0].run == p.who.run && (last == nil || end(s) > end(last)) {
+			last = s
+		}
+	}
+	if last == nil {
+		return
+	}
+	tail := p.emitted - end(last)
+	allowed := 0
+	for _, n := range p.discarded {
+		allowed += n
+	}
+	switch {
+	case h.killed[p.who]:
+		allowed += h.held
+		t.lostKilled += min(tail, len(missing))
+	case last.reason != "shutdown":
+		return // its events went to nobody after it had ended
+	default:
+		t.discarded += allowed
+	}
+	if gone(h, last) && !h.killed[p.who] || last.reason == "cancelled" {
+		return
+	}
+	if tail > allowed {
+		t.offend("the last %d events of %v have not reached %v, %d at most may be lost (discarded: %v)", tail, p.who, last, allowed, p.discarded)
+	}
+}
+
+// end is the number of the last event of a subscription.
+func end(s *session) int {
+	ranges := s.batches[len(s.batches)-1].ranges
+	return ranges[len(ranges)-1][1]
+}
+
+// spans says which numbers there are, the first of them.
+func spans(n []int) string {
+	text := ""
+	for i := 0; i < len(n); {
+		end := i
+		for end+1 < len(n) && n[end+1] == n[end]+1 {
+			end++
+		}
+		if len(text) > 100 {
+			return text + ", ..."
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprint(n[i])
+		if end > i {
+			text += fmt.Sprintf("-%d", n[end])
+		}
+		i = end + 1
+	}
+	return text
+}
