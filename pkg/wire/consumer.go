@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"slices"
-
 	"github.com/sluicenet/sluice/internal/credit"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -34,7 +32,8 @@ type Consumer struct {
 	granted  int64
 	received int64
 	acked    int64
-	done     []credit.Range
+	done     credit.Ranges // above acked
+	ranges   int           // how many of them a frame carries at most
 
 	cancel sluicev1.CancelKind // what the owner wants
 	why    string
@@ -50,8 +49,8 @@ type onStream struct {
 	ended      bool // End was received
 	granted    int64
 	acked      int64
-	done       []credit.Range
-	owed       bool // an Ack
+	untold     credit.Ranges // the part of done that no frame has carried
+	owed       bool          // an Ack
 	cancel     sluicev1.CancelKind
 	halfClosed bool
 }
@@ -62,21 +61,38 @@ func NewConsumer(incarnation, session uint64, granted int64) *Consumer {
 	return &Consumer{
 		last:    Triple{Incarnation: incarnation, Session: session},
 		granted: max(granted, 0),
+		ranges:  maxRanges,
 	}
+}
+
+// A frame carries at most maxRanges done ranges, of rangeBytes each. What more there is
+// to say is said by the frames that follow, so no frame grows with what is processed.
+const (
+	maxRanges  = 1024
+	rangeBytes = 24
+	restBytes  = 2 << 10 // that a frame takes beside its ranges: names, a reason
+)
+
+// FramesUpTo says that the producer takes frames of at most that many bytes.
+func (c *Consumer) FramesUpTo(bytes int64) {
+	c.ranges = int(min(max((bytes-restBytes)/rangeBytes, 1), maxRanges))
 }
 
 // Open begins a new stream, which replaces the one before, and returns what its
 // first frame says.
 func (c *Consumer) Open() Opening {
 	c.last.Attempt++
-	c.on = onStream{open: true, granted: c.granted, acked: c.acked, done: c.done}
+	done := c.done.First(c.ranges)
+	c.on = onStream{open: true, granted: c.granted, acked: c.acked, untold: c.done.Clone()}
+	c.on.untold.Without(done)
+	c.on.owed = c.on.untold.Count() > 0
 	return Opening{
 		Triple:   c.last,
 		Known:    c.known,
 		Granted:  c.granted,
 		Received: c.received,
 		Acked:    c.acked,
-		Done:     slices.Clone(c.done),
+		Done:     done,
 	}
 }
 
@@ -154,17 +170,14 @@ func (c *Consumer) Processed(to int64, done []credit.Range, idle bool) error {
 	if err := checkDone(done, to, c.received); err != nil {
 		return err
 	}
-	c.acked = to
-	if len(done) > 0 || len(c.done) > 0 {
-		var all credit.Ranges
-		for _, r := range append(slices.Clone(c.done), done...) {
-			if r.Last > to {
-				all.Add(max(r.First, to+1), r.Last)
-			}
+	for _, r := range done {
+		if !c.done.Has(r.First, r.Last) {
+			c.done.Add(r.First, r.Last)
+			c.on.untold.Add(r.First, r.Last)
 		}
-		c.acked = all.Advance(to)
-		c.done = all.All()
 	}
+	c.acked = c.done.Advance(to)
+	c.on.untold.Drop(c.acked)
 	c.on.owed = c.on.owed || idle && !c.told()
 	return nil
 }
@@ -208,7 +221,7 @@ func (c *Consumer) End(last int64, reason sluicev1.EndReason, message string) er
 
 // told reports whether the current stream has carried what is processed.
 func (c *Consumer) told() bool {
-	return c.acked == c.on.acked && slices.Equal(c.done, c.on.done)
+	return c.acked == c.on.acked && c.on.untold.Count() == 0
 }
 
 // complete reports whether everything that was and will be sent is processed.

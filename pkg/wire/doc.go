@@ -52,6 +52,9 @@
 //	received  of the last event that arrived
 //	acked     everything up to it is processed; done ranges are above it
 //
+// Done ranges add up: a frame says those that its stream has not carried yet, and
+// leaves the rest to the next one where they are many.
+//
 // Processed means that the handler has returned. The law holds at every moment, and
 // each end checks what it can see of it at every frame:
 //

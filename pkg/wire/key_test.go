@@ -80,8 +80,8 @@ func (k *key) consumer(c *Consumer) {
 	k.add(int64(c.epoch), c.granted, c.received, c.acked, int64(c.cancel), c.end.GetLast(), int64(c.end.GetReason()))
 	k.add(c.on.granted, c.on.acked, int64(c.on.cancel))
 	k.flags(c.known, c.end != nil, c.on.open, c.on.opened, c.on.ended, c.on.owed, c.on.halfClosed)
-	k.ranges(c.done)
-	k.ranges(c.on.done)
+	k.ranges(c.done.All())
+	k.ranges(c.on.untold.All())
 }
 
 func (k *key) producer(p *Producer) {

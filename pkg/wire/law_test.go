@@ -16,7 +16,7 @@ func lawOfProducer(p *Producer) error {
 		return fmt.Errorf("allotted %d of %d", p.allotted, room)
 	case p.next < p.acked+1 || p.next > p.sent+1:
 		return fmt.Errorf("acked %d, next %d, sent %d", p.acked, p.next, p.sent)
-	case len(p.done.All()) > 0 && (p.done.All()[0].First <= p.acked || p.done.All()[p.done.Len()-1].Last > p.sent):
+	case p.done.Count() > 0 && (p.done.All()[0].First <= p.acked || p.done.Count() > p.sent-p.acked):
 		return fmt.Errorf("acked %d, done %v, sent %d", p.acked, p.done.All(), p.sent)
 	}
 	return nil
@@ -31,8 +31,10 @@ func lawOfConsumer(c *Consumer) error {
 		return fmt.Errorf("received %d, said %d, granted %d", c.received, c.on.granted, c.granted)
 	case c.on.acked > c.acked:
 		return fmt.Errorf("said acked %d of %d", c.on.acked, c.acked)
-	case len(c.done) > 0 && !credit.Check(c.done, c.acked, c.received):
-		return fmt.Errorf("acked %d, done %v, received %d", c.acked, c.done, c.received)
+	case !credit.Check(c.done.All(), c.acked, c.received):
+		return fmt.Errorf("acked %d, done %v, received %d", c.acked, c.done.All(), c.received)
+	case !credit.Check(c.on.untold.All(), c.acked, c.received) || c.on.untold.Count() > c.done.Count():
+		return fmt.Errorf("acked %d, done %v, untold %v", c.acked, c.done.All(), c.on.untold.All())
 	}
 	return nil
 }

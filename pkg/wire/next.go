@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"slices"
-
 	"github.com/sluicenet/sluice/internal/credit"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -17,15 +15,27 @@ func (c *Consumer) Next() (frame *sluicev1.SubscriberFrame, halfClose bool) {
 	switch {
 	case !c.on.open || c.on.halfClosed:
 		return nil, false
+	}
+	done := c.on.untold.First(c.ranges + 1)
+	more := len(done) > c.ranges
+	done = done[:min(len(done), c.ranges)]
+	switch {
+	case more && c.on.cancel < sluicev1.CancelKind_CANCEL_KIND_FAILED:
+		// A Cancel gives back what was not told before.
+		c.tell(done)
+		return ackFrame(c.acked, done), false
 	case c.cancelDue():
 		c.on.cancel = c.cancel
-		return c.tell(cancelFrame(c.cancel, c.acked, c.done, c.why)), false
+		c.tell(done)
+		return cancelFrame(c.cancel, c.acked, done, c.why), false
 	case c.askDue():
 		n := credit.Sub(c.granted, c.on.granted)
 		c.on.granted = c.granted
-		return c.tell(askFrame(n, c.acked, c.done)), false
+		c.tell(done)
+		return askFrame(n, c.acked, done), false
 	case c.ackDue():
-		return c.tell(ackFrame(c.acked, c.done)), false
+		c.tell(done)
+		return ackFrame(c.acked, done), false
 	case c.on.opened && c.end != nil && c.settled():
 		// Cancel and the last Ack came before this, so all is said.
 		c.on.halfClosed = true
@@ -34,10 +44,10 @@ func (c *Consumer) Next() (frame *sluicev1.SubscriberFrame, halfClose bool) {
 	return nil, false
 }
 
-// tell books that a frame carries what is processed.
-func (c *Consumer) tell(frame *sluicev1.SubscriberFrame) *sluicev1.SubscriberFrame {
-	c.on.acked, c.on.done, c.on.owed = c.acked, c.done, false
-	return frame
+// tell books that a frame carries what is processed: acked, and these ranges.
+func (c *Consumer) tell(done []credit.Range) {
+	c.on.untold.Without(done)
+	c.on.acked, c.on.owed = c.acked, c.on.untold.Count() > 0
 }
 
 // cancelDue: after End there is nothing to drain, but still something to fail.
@@ -153,7 +163,7 @@ func (c *Consumer) Acked() int64 { return c.acked }
 
 // Done are the ranges above Acked that are processed too. The slice is the
 // caller's.
-func (c *Consumer) Done() []credit.Range { return slices.Clone(c.done) }
+func (c *Consumer) Done() []credit.Range { return c.done.All() }
 
 // Epoch is the epoch of the producer that opened the session, or 0.
 func (c *Consumer) Epoch() uint64 { return c.epoch }

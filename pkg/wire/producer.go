@@ -198,13 +198,9 @@ func (p *Producer) ack(acked int64, done []credit.Range) (int64, error) {
 	released := acked - p.acked
 	p.acked = acked
 	p.next = max(p.next, acked+1)
-	if known := p.done.All(); len(known)+len(done) > 0 {
-		p.done = credit.Ranges{}
-		for _, r := range append(known, done...) {
-			if r.Last > acked {
-				p.done.Add(max(r.First, acked+1), r.Last)
-			}
-		}
+	p.done.Drop(acked)
+	for _, r := range done {
+		p.done.Add(r.First, r.Last)
 	}
 	return released, nil
 }

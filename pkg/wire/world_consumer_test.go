@@ -65,8 +65,7 @@ func (w *world) canSend() bool {
 	if s == nil || len(s.up) >= w.upCap {
 		return false
 	}
-	c := *w.c
-	f, halfClose := c.Next()
+	f, halfClose := w.c.clone().Next()
 	return f != nil || halfClose
 }
 

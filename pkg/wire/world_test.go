@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluicenet/sluice/internal/credit"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
@@ -78,15 +77,10 @@ func newWorld(b bounds) *world {
 
 func (w *world) clone() *world {
 	v := *w
-	c := *w.c
-	v.c = &c
+	v.c = w.c.clone()
 	if w.p != nil {
 		p := *w.p
-		rs := p.done.All()
-		p.done = credit.Ranges{}
-		for _, r := range rs {
-			p.done.Add(r.First, r.Last)
-		}
+		p.done = w.p.done.Clone()
 		v.p = &p
 	}
 	v.queue, v.ring, v.buffer = slices.Clone(w.queue), slices.Clone(w.ring), slices.Clone(w.buffer)
@@ -96,6 +90,12 @@ func (w *world) clone() *world {
 		s.up, s.down = slices.Clone(s.up), slices.Clone(s.down)
 	}
 	return &v
+}
+
+func (c *Consumer) clone() *Consumer {
+	d := *c
+	d.done, d.on.untold = c.done.Clone(), c.on.untold.Clone()
+	return &d
 }
 
 func (w *world) fail(format string, args ...any) {
