@@ -140,6 +140,8 @@ func TestProblems(t *testing.T) {
 		`f:4:27: stages.s.with.path: is required [SL0120]`,
 		`f:4:28: unknown key "paht" in stages.s.with, did you mean "path"? [SL0103]`,
 		`f:4:47: stages.s.with.max_line: is 0, and has to be at least 1 [SL0120]`)
+	wrong("  s: {source: stdin, with: {max_line: 9223372036854775807}}\n",
+		"f:4:39: stages.s.with.max_line: is 9223372036854775807, and may be at most 1073741824: a line is kept in memory [SL0120]")
 	wrong("  s: {source: stdin, with: {path: x}}\n", `f:4:29: unknown key "path" in stages.s.with: it takes max_line [SL0103]`)
 	wrong("  s: {source: generate, with: {count: -1, rate: -0.5}}\n",
 		`f:4:39: stages.s.with.count: is -1, and has to be at least 0, which is endless [SL0120]`,

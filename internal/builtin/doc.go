@@ -14,7 +14,7 @@
 // # Lines
 //
 // A line ends with \n; the last one of a file may go without. Everything else is
-// left as it is, a \r too. A line of more than max_line bytes fails the source,
+// left as it is, a \r too. A line of more than max_line bytes, at most 1 GiB, fails the source,
 // after all events before it have been emitted. A source reads what it is asked for,
 // and at most a buffer more. Where it waits for a pipe or a terminal, it emits what
 // there is.

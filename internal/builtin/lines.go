@@ -10,6 +10,8 @@ import (
 const (
 	// defaultMaxLine is how long a line may be where nobody says.
 	defaultMaxLine = 1 << 20
+	// mostMaxLine is the longest that it may be allowed to be.
+	mostMaxLine = 1 << 30
 	// firstBuffer is how much is read at once, as long as lines fit into it.
 	firstBuffer = 64 << 10
 	// atOnce is the most events that room is made for before they are there.

@@ -93,8 +93,11 @@ func checkPath(with *config.Section, path string, decoded error) error {
 }
 
 func checkMaxLine(with *config.Section, n int) error {
-	if n < 1 {
+	switch {
+	case n < 1:
 		return with.Errorf("max_line", "is %d, and has to be at least 1", n)
+	case n > mostMaxLine:
+		return with.Errorf("max_line", "is %d, and may be at most %d: a line is kept in memory", n, mostMaxLine)
 	}
 	return nil
 }
