@@ -370,6 +370,8 @@ func refusal(err error) error {
 		rule = wire.RulePartitionTaken
 	case errors.Is(err, stage.ErrEnded):
 		rule = wire.RuleEnded
+	case errors.Is(err, stage.ErrBusy):
+		rule = wire.RuleBusy
 	}
 	return &wire.Error{Rule: rule, What: err.Error()}
 }

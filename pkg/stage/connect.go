@@ -27,7 +27,7 @@ func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription
 
 // Subscribe subscribes inlet to outlet while the stages run, and waits until the
 // producer has accepted. It returns ErrInvalidDemand, ErrSelfSubscription,
-// ErrAlreadySubscribed, ErrEnded (of the outlet, or of the inlet), the refusal of
+// ErrAlreadySubscribed, ErrEnded (of the outlet, or of the inlet), ErrBusy, the refusal of
 // the producer, or ErrSubscribeTimeout after [Timeout] (5 s); after a timeout the
 // subscription is withdrawn and cannot come to life later. What is not accepted is the
 // caller's to deal with: no cancel mode applies to it, and the inlet's stage lives on.

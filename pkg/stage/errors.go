@@ -31,8 +31,9 @@ var (
 	ErrNoWorker = errors.New("no such worker")
 	// ErrTerminated: a worker was told to end before it had finished.
 	ErrTerminated = errors.New("the worker was terminated")
-	// ErrBusy: too many messages wait for the stage already.
-	ErrBusy = errors.New("the stage is busy: too many messages wait")
+	// ErrBusy: 10,000 messages, or changes of subscriptions that a hook is to be told of,
+	// wait for the stage already.
+	ErrBusy = errors.New("the stage is busy: too much waits for its handler")
 	// ErrDrainTimeout: a stage that was stopped did not come to its end in time.
 	ErrDrainTimeout = errors.New("the drain timeout is over")
 	// ErrNotBegun: the subscription is declared, and the stage does not run yet.

@@ -57,11 +57,7 @@ func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Ou
 	g.in = newInlet[In](&g.Name, g)
 	g.out = newOutlet(&g.Name, func() (dispatch.Dispatcher[Out], Buffer) {
 		g.out.discard = g.OnDiscard
-		if hook := g.OnSubscribers; hook != nil {
-			g.out.changed = func(c SubscriberChange) {
-				g.in.must(func(context.Context) error { hook(c); return nil })
-			}
-		}
+		g.out.announce(g.OnSubscribers, g.in.must)
 		return g.Dispatcher, g.Buffer.or(Unlimited())
 	})
 	g.out.appetite = g.in.release

@@ -177,10 +177,17 @@ func (l *inlet[T]) admit(in *inflow[T]) error {
 	if same(in.outlet, l.owner) {
 		return ErrSelfSubscription
 	}
+	over := 0
 	for _, s := range l.core.subs {
 		if same(s.outlet, in.outlet) && s.terms.Partition == in.terms.Partition {
 			return fmt.Errorf("%w to %q", ErrAlreadySubscribed, in.name)
 		}
+		if s.ending != nil {
+			over++
+		}
+	}
+	if over >= maxCalls {
+		return fmt.Errorf("%w: %d subscriptions that have ended", ErrBusy, over)
 	}
 	l.core.subs = append(l.core.subs, in)
 	return nil
@@ -351,13 +358,17 @@ func (l *inlet[T]) post(f call) error {
 	return nil
 }
 
-// must is post for hooks, which are never too many: subscriptions are counted
-// elsewhere.
-func (l *inlet[T]) must(f call) {
+// must is post for hooks, whose number is limited where subscriptions begin. It reports
+// false when the stage has ended.
+func (l *inlet[T]) must(f call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
 	l.core.post(f)
 	l.news.Signal()
+	return true
 }
 
 // part says that subscriptions are over: to the user, and to a producer that did

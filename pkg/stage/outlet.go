@@ -2,6 +2,7 @@ package stage
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,8 +39,9 @@ type outlet[T any] struct {
 	// accumulate, where setup sets it, holds what is asked for until it is forwarded.
 	accumulate bool
 	// changed, where it is set, is told under the lock of each subscriber that arrives
-	// or leaves.
+	// or leaves. untold counts those that OnSubscribers has not been told of.
 	changed  func(SubscriberChange)
+	untold   int
 	appetite func()      // called without the lock whenever there is appetite
 	crashed  func(error) // called without the lock when the producer has failed
 	taps     []*func([]T)
@@ -174,11 +176,35 @@ func (o *outlet[T]) report(reports []order[T]) {
 func (o *outlet[T]) attach(terms Terms, keep func(T) bool, r Receiver[T]) (up Upstream[T], err error) {
 	o.lock()
 	defer o.unlock(&err)
+	if o.untold >= maxCalls && o.core.closing == nil {
+		return nil, fmt.Errorf("%w: %d changes of subscribers, for OnSubscribers", ErrBusy, o.untold)
+	}
 	sub, err := o.core.join(terms, keep, r)
 	if err != nil {
 		return nil, err
 	}
 	return &upstream[T]{o: o, sub: sub}, nil
+}
+
+// announce lets hook be told of each subscriber that arrives or leaves, by a call that
+// post takes, unless it reports false: then nobody makes calls any more. Nothing is left
+// out, so it is new subscribers that have to wait when too many calls do.
+func (o *outlet[T]) announce(hook func(SubscriberChange), post func(call) bool) {
+	if hook == nil {
+		return
+	}
+	o.changed = func(c SubscriberChange) {
+		told := post(func(context.Context) error {
+			o.mu.Lock()
+			o.untold--
+			o.mu.Unlock()
+			hook(c)
+			return nil
+		})
+		if told {
+			o.untold++
+		}
+	}
 }
 
 // emit takes what a handler or a pusher has produced.

@@ -141,7 +141,7 @@ func (p *producer[T]) ask(sub *outflow[T], n, acked int64, done []Range) error {
 			return credit.AskNotPositive
 		}
 		if p.holding {
-			p.held = append(p.held, heldAsk[T]{sub, n})
+			p.hold(sub, n)
 		} else {
 			p.grant(sub, n)
 		}
@@ -179,6 +179,23 @@ func (p *producer[T]) allot(sub *outflow[T]) {
 type heldAsk[T any] struct {
 	sub *outflow[T]
 	n   int64
+}
+
+// maxHeld is how many asks are held one by one. Then an ask joins the last one that is
+// held for its subscriber.
+const maxHeld = 1000
+
+// hold keeps an ask for forward.
+func (p *producer[T]) hold(sub *outflow[T], n int64) {
+	if len(p.held) >= maxHeld {
+		for i := range slices.Backward(p.held) {
+			if h := &p.held[i]; h.sub == sub {
+				h.n = credit.Add(h.n, n)
+				return
+			}
+		}
+	}
+	p.held = append(p.held, heldAsk[T]{sub, n})
 }
 
 // forward lets the asks pass that were held, one by one in their order, and all that

@@ -70,13 +70,13 @@ func NewSource[T any](produce func(ctx context.Context, demand int) ([]T, error)
 	s.out = newOutlet(&s.Name, func() (dispatch.Dispatcher[T], Buffer) {
 		s.out.discard = s.OnDiscard
 		s.out.accumulate = s.Accumulate
-		if hook := s.OnSubscribers; hook != nil {
-			s.out.changed = func(c SubscriberChange) {
-				if s.out.core.closing == nil { // else nobody makes calls any more
-					s.out.calls.push(func(context.Context) error { hook(c); return nil })
-				}
+		s.out.announce(s.OnSubscribers, func(f call) bool {
+			open := s.out.core.closing == nil
+			if open {
+				s.out.calls.push(f)
 			}
-		}
+			return open
+		})
 		return s.Dispatcher, s.Buffer.or(KeepLast(DefaultCapacity))
 	})
 	return s

@@ -37,7 +37,8 @@ const (
 	RuleUnknownSession Rule = "unknown-session"
 	// RuleAlreadySubscribed: an inlet subscribes to an outlet once.
 	RuleAlreadySubscribed Rule = "already-subscribed"
-	// RuleBusy: what is wanted is kept for a subscriber that may come back.
+	// RuleBusy: what is wanted is kept for a subscriber that may come back, or the stage
+	// has too many subscribers that come and go.
 	RuleBusy Rule = "busy"
 	// RulePartitionRequired: a subscriber of a partitioned outlet names a partition.
 	RulePartitionRequired Rule = "partition-required"
