@@ -49,6 +49,16 @@ var rules = []rule{
 		reason: "merging catalogs is pure: the order in which news arrives cannot matter",
 	},
 	{
+		pkg:    "internal/authz",
+		never:  impure,
+		reason: "who may do what is decided by values alone, so that a table can show all of it",
+	},
+	{
+		pkg:    "internal/mtls",
+		never:  []string{"external"},
+		reason: "three files become what the standard library takes for TLS; who may do what is decided elsewhere",
+	},
+	{
 		pkg:    "internal/config",
 		never:  []string{"google.golang.org/...", "github.com/hashicorp/..."},
 		reason: "reading a file starts nothing, and knows no kind of stage",
@@ -88,7 +98,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "pkg/node",
-		may:    []string{"pkg/...", "proto/...", "internal/credit", "internal/registry"},
+		may:    []string{"pkg/...", "proto/...", "internal/credit", "internal/registry", "internal/mtls", "internal/authz"},
 		reason: "the node is where stages, the wire, gRPC and gossip meet, and it stands below the programs",
 	},
 
@@ -100,7 +110,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "cmd/sluicectl/...",
-		may:    []string{"proto/...", "internal/cli/...", "cmd/sluicectl/..."},
+		may:    []string{"proto/...", "internal/cli/...", "internal/mtls", "internal/authz", "cmd/sluicectl/..."},
 		reason: "sluicectl speaks the admin API like any other client would",
 	},
 	{
@@ -118,6 +128,12 @@ var rules = []rule{
 		pkg:    "internal/faultnet",
 		never:  []string{"external"},
 		reason: "it breaks connections for tests, and knows nothing of what runs over them",
+	},
+	{
+		pkg:    "internal/testca",
+		never:  []string{"external"},
+		unless: []string{"github.com/stretchr/testify/require"},
+		reason: "it makes certificates for tests, and knows nothing of who uses them",
 	},
 	{
 		pkg:    "internal/conform",

@@ -43,6 +43,10 @@ type Config struct {
 	// may be among them. They are tried again for as long as the node runs.
 	Join []string
 
+	// TLS encrypts the connections between nodes, and of operators, and says who they
+	// are. Without it, whoever reaches the node may do everything.
+	TLS TLS
+
 	// Reflection lets tools such as grpcurl ask the server what it offers.
 	Reflection bool
 	// MaxUnacked is how many events the node keeps for a subscriber that has not
@@ -93,6 +97,8 @@ type tuning struct {
 	// least: more than a break may take to be noticed.
 	slack  time.Duration
 	gossip func(*memberlist.Config)
+	// reload is how often files are read again.
+	reload time.Duration
 }
 
 func newTuning() tuning {
@@ -100,6 +106,7 @@ func newTuning() tuning {
 		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
 		slack:     pingEvery + pingTimeout + 5*time.Second,
 		gossip:    func(*memberlist.Config) {},
+		reload:    5 * time.Second,
 	}
 }
 
@@ -133,7 +140,7 @@ func (c *Config) check() error {
 	case c.MaxUnacked < 0 || c.MaxUnackedBytes < 0:
 		return fmt.Errorf("%w: MaxUnacked is %d, MaxUnackedBytes %d: 0 stands for the default, and less makes no sense", ErrConfig, c.MaxUnacked, c.MaxUnackedBytes)
 	}
-	return nil
+	return c.TLS.check()
 }
 
 func (c *Config) withDefaults() Config {

@@ -38,6 +38,10 @@
 // # What a node listens to
 //
 // One gRPC server for subscriptions, catalogs and operators, and gossip. Both listen
-// on loopback unless they are told otherwise. Neither is encrypted or authenticated
-// yet: do not let them be reached by whom you do not trust.
+// on loopback unless they are told otherwise.
+//
+// With [Config].TLS, both ends of every connection show a certificate of one CA. Nodes
+// are dialed where gossip says they are; who they are, certificates say. Without it the
+// server is neither encrypted nor authenticated: do not let it be reached by whom you
+// do not trust.
 package node

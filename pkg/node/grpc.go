@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
@@ -41,6 +40,7 @@ func (k keepaliveTimes) client() keepalive.ClientParameters {
 func (n *Node) newServer() *grpc.Server {
 	pings, policy := n.tuning.keepalive.server()
 	options := []grpc.ServerOption{
+		grpc.Creds(n.serverCredentials()),
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
 		grpc.MaxRecvMsgSize(maxFrame),
@@ -91,7 +91,7 @@ func (p *peers) dial(address string) (*grpc.ClientConn, error) {
 	}
 	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
 	c, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(p.n.clientCredentials()),
 		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),

@@ -20,6 +20,7 @@ type member struct {
 	version       uint64 // of its catalog, as gossiped
 	fetched       uint64 // of its catalog, as held
 	fetching      bool
+	unanswered    int // how often in succession it did not say what it offers
 	draining      bool
 	gone          bool
 	since         time.Time

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/sluicenet/sluice/internal/mtls"
 	"github.com/sluicenet/sluice/internal/registry"
 	"github.com/sluicenet/sluice/pkg/stage"
 )
@@ -28,6 +29,8 @@ type Node struct {
 	incarnation uint64
 	started     time.Time
 
+	tls      *mtls.Keeper // nil without TLS
+	denials  denials
 	server   *grpc.Server
 	listener net.Listener
 	address  string // that others dial
@@ -81,6 +84,7 @@ func New(c Config) *Node {
 		tuning:    newTuning(),
 	}
 	n.log = n.config.Logger
+	n.denials.log = n.log
 	n.started = time.Now()
 	n.incarnation = uint64(n.started.UnixMicro())
 	n.ctx, n.cut = context.WithCancelCause(context.Background())
@@ -124,6 +128,9 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 			n.shut()
 		}
 	}()
+	if err := n.openTLS(); err != nil {
+		return err
+	}
 	n.listener, err = net.Listen("tcp", n.config.Listen)
 	if err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
@@ -148,6 +155,7 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 	if err := n.cluster.start(ctx); err != nil {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
+	n.keepTLS()
 	context.AfterFunc(ctx, n.drain)
 	close(n.up)
 	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.gossip, "cluster", n.config.Cluster)

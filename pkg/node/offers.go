@@ -1,6 +1,10 @@
 package node
 
-import "github.com/sluicenet/sluice/internal/registry"
+import (
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicenet/sluice/internal/registry"
+)
 
 // publisher is where an outlet is found.
 type publisher struct{ node, address string }
@@ -27,6 +31,10 @@ func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-
 	return found, c.changed
 }
 
+// sayUnanswered is how often in succession a member does not answer before that is
+// said: one that has just gone does not either.
+const sayUnanswered = 2
+
 // fetch gets the catalogs that have changed, each in a goroutine of its own: a node
 // that does not answer keeps nobody waiting.
 func (c *cluster) fetch() {
@@ -44,9 +52,14 @@ func (c *cluster) fetch() {
 			defer c.mu.Unlock()
 			m.fetching = false
 			if err != nil {
-				c.n.log.Debug("cannot fetch a catalog", "other", m.node, "why", err)
+				m.unanswered++
+				if m.unanswered == sayUnanswered {
+					c.n.log.Warn("what another node offers is not known: it does not answer", "other", m.node, "at", address,
+						"why", status.Convert(err).Message(), "hint", "see that both have TLS of one CA or both have none, and that the address can be reached from here")
+				}
 				return
 			}
+			m.unanswered = 0
 			if got.Node != m.node || got.Incarnation != m.incarnation {
 				return // the address belongs to somebody else by now
 			}
