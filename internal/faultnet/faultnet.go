@@ -29,6 +29,7 @@ type Link struct {
 	stalled  [2]bool // by direction
 	cutAfter int64   // bytes; negative for never
 	accepted int
+	heals    int               // how often
 	pairs    []*pair           // the oldest first
 	dropped  map[net.Conn]bool // black holes: nobody answers
 }
@@ -143,6 +144,7 @@ func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusing, l.dropping, l.stalled, l.delay, l.rate, l.cutAfter = false, false, [2]bool{}, 0, 0, -1
+	l.heals++
 	l.undrop()
 	l.news.Broadcast()
 }

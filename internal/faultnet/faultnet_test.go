@@ -201,8 +201,13 @@ func TestThrottle(t *testing.T) {
 	begin := time.Now()
 	exchange(t, c, string(make([]byte, 1000)))
 	require.GreaterOrEqual(t, time.Since(begin), 200*time.Millisecond, "a tenth of a second there, and one back")
+	l.Throttle(1)
+	_, err := c.Write([]byte("0123456789"))
+	require.NoError(t, err)
 	l.Heal()
-	exchange(t, c, "y")
+	got := make([]byte, 10)
+	_, err = io.ReadFull(c, got)
+	require.NoError(t, err, "what has waited passes at once")
 }
 
 // silent checks that nothing comes, for a moment, and that the connection stays.

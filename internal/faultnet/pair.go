@@ -38,10 +38,12 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// piece is what has been read, and when it may be passed on.
+// piece is what has been read, and when it may be passed on, unless the link is healed
+// before.
 type piece struct {
-	data []byte
-	at   time.Time
+	data  []byte
+	at    time.Time
+	heals int
 }
 
 // carry passes on what comes, in one direction, until that ends. A side that closes
@@ -63,8 +65,9 @@ func (p *pair) carry(way int) {
 					free = later(free, time.Now()).Add(time.Duration(n) * time.Second / time.Duration(rate))
 					at = later(at, free)
 				}
+				heals := p.l.heals
 				p.l.mu.Unlock()
-				pieces <- piece{data[:n], at}
+				pieces <- piece{data[:n], at, heals}
 			}
 			if err == io.EOF { //nolint:errorlint // as Read returns it
 				return
@@ -76,7 +79,7 @@ func (p *pair) carry(way int) {
 		}
 	})
 	for x := range pieces {
-		time.Sleep(time.Until(x.at))
+		p.wait(x)
 		if data := p.pass(way, x.data); len(data) > 0 {
 			if _, err := to.Write(data); err != nil {
 				p.end()
@@ -87,6 +90,20 @@ func (p *pair) carry(way int) {
 	reader.Wait()
 	if tcp, ok := to.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
+	}
+}
+
+// wait waits until x may be passed on.
+func (p *pair) wait(x piece) {
+	for {
+		p.l.mu.Lock()
+		over := p.cut || p.l.heals != x.heals
+		p.l.mu.Unlock()
+		left := time.Until(x.at)
+		if over || left <= 0 {
+			return
+		}
+		time.Sleep(min(left, 5*time.Millisecond))
 	}
 }
 
