@@ -10,23 +10,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluicenet/sluice/test/harness"
+	"github.com/sluicenet/sluice/test/witness"
 )
 
 var nodeBinary, ctlBinary string
 
 func TestMain(m *testing.M) {
+	witness.Child()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "sluice-e2e")
 		if err != nil {
@@ -34,14 +34,11 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		nodeBinary, ctlBinary = filepath.Join(dir, "sluice-node"), filepath.Join(dir, "sluicectl")
-		for binary, pkg := range map[string]string{nodeBinary: "sluice-node", ctlBinary: "sluicectl"} {
-			out, err := exec.Command("go", "build", "-o", binary, "github.com/sluicenet/sluice/cmd/"+pkg).CombinedOutput()
-			if err != nil {
-				fmt.Fprintf(os.Stderr, "build %s: %v\n%s", pkg, err, out)
-				return 1
-			}
+		if err := harness.Build(dir, "cmd/sluice-node", "cmd/sluicectl"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
+		nodeBinary, ctlBinary = filepath.Join(dir, "sluice-node"), filepath.Join(dir, "sluicectl")
 		return m.Run()
 	}())
 }
@@ -49,101 +46,29 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what should take seconds.
 const patience = 60 * time.Second
 
-// process is one running program.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has exited
-	err  error
-
-	mu             sync.Mutex
-	stdout, stderr bytes.Buffer
-}
-
-// locked is a writer under the process's lock, so that what was printed so far can
-// be read at any time.
-type locked struct {
-	p  *process
-	to *bytes.Buffer
-}
-
-func (l locked) Write(b []byte) (int, error) {
-	l.p.mu.Lock()
-	defer l.p.mu.Unlock()
-	return l.to.Write(b)
-}
+// process is one running program of a test.
+type process struct{ *harness.Process }
 
 // launch starts a program. It is killed when the test ends.
-func launch(t *testing.T, name, binary string, args ...string) *process {
+func launch(t *testing.T, name, binary string, args ...string) process {
 	t.Helper()
-	p := &process{name: name, cmd: exec.Command(binary, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = locked{p, &p.stdout}, locked{p, &p.stderr}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
+	p, err := harness.Start(name, exec.Command(binary, args...))
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.done
+		p.Kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", p.name, p.said())
+			t.Logf("%s said:\n%s", p.Name, p.Said())
 		}
 	})
-	return p
-}
-
-func (p *process) said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
-}
-
-func (p *process) printed() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stdout.String()
+	return process{p}
 }
 
 // exit waits for the process and returns its exit code.
-func (p *process) exit(t *testing.T) int {
+func (p process) exit(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		require.Failf(t, "it did not end", "%s", p.name)
-	}
-	if exit := new(exec.ExitError); errors.As(p.err, &exit) {
-		return exit.ExitCode()
-	}
-	require.NoError(t, p.err)
-	return 0
-}
-
-func (p *process) running() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// memory is the most that the process has ever held, in bytes.
-func (p *process) memory(t *testing.T) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	code, err := p.Exit(patience)
 	require.NoError(t, err)
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			require.NoError(t, err)
-			return kb << 10
-		}
-	}
-	require.Fail(t, "the kernel does not say how much memory was used")
-	return 0
+	return code
 }
 
 // cluster hands out addresses to the nodes of one test.
@@ -160,10 +85,9 @@ func newCluster(t *testing.T) *cluster {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := harness.FreeAddress()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // path is a file of the test.
@@ -189,7 +113,7 @@ func (c *cluster) config(name, stages string) string {
 }
 
 // node starts a node with these stages.
-func (c *cluster) node(name, stages string, flags ...string) *process {
+func (c *cluster) node(name, stages string, flags ...string) process {
 	c.t.Helper()
 	return launch(c.t, name, nodeBinary, append([]string{"run", "-c", c.config(name, stages)}, flags...)...)
 }

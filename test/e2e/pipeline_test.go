@@ -77,8 +77,8 @@ func TestSinkStartsFirst(t *testing.T) {
 	}, "the subscription is seen waiting for its outlet")
 	b := c.node("b", gate)
 	a := c.node("a", fmt.Sprintf(source, in))
-	for _, p := range []*process{a, b, d} {
-		require.Zero(t, p.exit(t), p.name)
+	for _, p := range []process{a, b, d} {
+		require.Zero(t, p.exit(t), p.Name)
 	}
 	got, err := os.ReadFile(out)
 	require.NoError(t, err)
@@ -112,9 +112,11 @@ func TestSlowSinkHoldsTheSource(t *testing.T) {
 	slack := count("out", "events_in") - processed
 	require.LessOrEqual(t, read-processed, 1000+1000+1000+slack)
 	require.Less(t, read, 20_000.0, "most of the file is unread")
-	for _, p := range []*process{a, b, d} {
-		require.True(t, p.running())
-		require.Less(t, p.memory(t), int64(100<<20), p.name)
+	for _, p := range []process{a, b, d} {
+		require.True(t, p.Running())
+		peak, err := p.PeakMemory()
+		require.NoError(t, err)
+		require.Less(t, peak, int64(100<<20), p.Name)
 	}
 }
 
@@ -131,7 +133,7 @@ func TestKilledGate(t *testing.T) {
 		row := c.row("a", "stages", "stages", map[string]any{"name": "out"})
 		return row != nil && row["events_in"].(float64) > 0
 	}, "the flow flows")
-	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+	b.Kill()
 	require.Equal(t, -1, b.exit(t))
 	for _, at := range []string{"a", "c"} {
 		eventually(t, func() bool {
@@ -143,10 +145,10 @@ func TestKilledGate(t *testing.T) {
 		return c.row("a", "subs", "subscriptions", map[string]any{"outlet": "copy", "state": "reconnecting"}) != nil
 	}, "the sink's subscription is seen reconnecting")
 	require.NotZero(t, d.exit(t))
-	require.Contains(t, d.said(), `"copy"`)
-	require.Contains(t, d.said(), "lost")
-	require.True(t, a.running(), "the source waits for another consumer")
-	require.NoError(t, a.cmd.Process.Signal(syscall.SIGTERM))
+	require.Contains(t, d.Said(), `"copy"`)
+	require.Contains(t, d.Said(), "lost")
+	require.True(t, a.Running(), "the source waits for another consumer")
+	a.Signal(syscall.SIGTERM)
 	require.Zero(t, a.exit(t))
 }
 
@@ -159,8 +161,8 @@ func TestTwoSinksShare(t *testing.T) {
 	a := c.node("a", fmt.Sprintf(source, in))
 	d := c.node("c", fmt.Sprintf(`one: {sink: file, from: lines, with: {path: %q, rate: 25000}}`, one))
 	e := c.node("d", fmt.Sprintf(`two: {sink: file, from: lines, with: {path: %q, rate: 25000}}`, two))
-	for _, p := range []*process{a, d, e} {
-		require.Zero(t, p.exit(t), p.name)
+	for _, p := range []process{a, d, e} {
+		require.Zero(t, p.exit(t), p.Name)
 	}
 	all := func(paths ...string) []string {
 		var lines []string
@@ -192,7 +194,7 @@ func TestSinkIsReplaced(t *testing.T) {
 		info, err := os.Stat(one)
 		return err == nil && info.Size() > 10_000
 	}, "the first one writes")
-	require.NoError(t, first.cmd.Process.Signal(syscall.SIGKILL))
+	first.Kill()
 	first.exit(t)
 	second := c.node("c", fmt.Sprintf(`out: {sink: file, from: lines, with: {path: %q}}`, two))
 	require.Zero(t, second.exit(t))
@@ -221,6 +223,6 @@ func TestDemo(t *testing.T) {
 	begin := time.Now()
 	p := launch(t, "demo", nodeBinary, "demo")
 	require.Zero(t, p.exit(t))
-	require.Contains(t, p.printed(), "▶")
+	require.Contains(t, p.Printed(), "▶")
 	require.Less(t, time.Since(begin), 30*time.Second)
 }

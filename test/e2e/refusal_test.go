@@ -122,8 +122,8 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, "stale-open", rule)
 
 	eventually(t, func() bool { return written() > before+1000 }, "the others do not notice")
-	require.True(t, a.running())
-	require.True(t, d.running())
+	require.True(t, a.Running())
+	require.True(t, d.Running())
 }
 
 // With --reflection, tools such as grpcurl can ask what there is; without, they cannot.

@@ -9,6 +9,7 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,16 @@ func FreeAddress() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // Process is a running program. Its methods may be called from any goroutine.
@@ -95,12 +106,6 @@ func (p *Process) Signal(s syscall.Signal) {
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
-
-// Pause stops the process where it is, and Resume lets it go on.
-func (p *Process) Pause() { p.Signal(syscall.SIGSTOP) }
-
-// Resume lets a process go on that is paused.
-func (p *Process) Resume() { p.Signal(syscall.SIGCONT) }
 
 // Kill ends the process as a crash would, paused or not, and waits for its end.
 func (p *Process) Kill() {

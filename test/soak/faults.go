@@ -5,7 +5,11 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
+
+	"github.com/sluicenet/sluice/test/harness"
+	"github.com/sluicenet/sluice/test/witness"
 )
 
 // A fault strikes a node, and is over when strike returns.
@@ -14,7 +18,7 @@ type fault struct {
 	weight int
 	// steady ones are survived without a trace.
 	steady bool
-	strike func(ctx context.Context, p *place, r *rand.Rand)
+	strike func(ctx context.Context, n *witness.Node, r *rand.Rand)
 }
 
 // between is a random time.
@@ -23,11 +27,11 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 }
 
 // while does something to the link of a node for a time.
-func while(do func(p *place, r *rand.Rand), from, to time.Duration) func(context.Context, *place, *rand.Rand) {
-	return func(ctx context.Context, p *place, r *rand.Rand) {
-		do(p, r)
-		rest(ctx, between(r, from, to))
-		p.link.Heal()
+func while(do func(n *witness.Node, r *rand.Rand), from, to time.Duration) func(context.Context, *witness.Node, *rand.Rand) {
+	return func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		do(n, r)
+		harness.Sleep(ctx, between(r, from, to))
+		n.Link.Heal()
 	}
 }
 
@@ -38,95 +42,93 @@ const (
 )
 
 var faults = []fault{
-	{"cut all", 6, true, func(_ context.Context, p *place, _ *rand.Rand) { p.link.Cut() }},
-	{"cut one", 4, true, func(_ context.Context, p *place, _ *rand.Rand) { p.link.CutOldest() }},
-	{"cut after bytes", 8, true, func(ctx context.Context, p *place, r *rand.Rand) {
-		p.link.CutAfter(r.Int64N(20_000))
-		rest(ctx, between(r, 0, short))
-		p.link.Heal()
+	{"cut all", 6, true, func(_ context.Context, n *witness.Node, _ *rand.Rand) { n.Link.Cut() }},
+	{"cut one", 4, true, func(_ context.Context, n *witness.Node, _ *rand.Rand) { n.Link.CutOldest() }},
+	{"cut after bytes", 8, true, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		n.Link.CutAfter(r.Int64N(20_000))
+		harness.Sleep(ctx, between(r, 0, short))
+		n.Link.Heal()
 	}},
-	{"cut while opening", 6, true, func(ctx context.Context, p *place, r *rand.Rand) {
-		p.link.Cut()
+	{"cut while opening", 6, true, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		n.Link.Cut()
 		for range 1 + r.IntN(3) {
-			p.link.CutAfter(r.Int64N(600))
-			rest(ctx, between(r, 0, short/4))
+			n.Link.CutAfter(r.Int64N(600))
+			harness.Sleep(ctx, between(r, 0, short/4))
 		}
-		p.link.Heal()
+		n.Link.Heal()
 	}},
-	{"stall", 2, true, while(func(p *place, _ *rand.Rand) { p.link.Stall(true, true) }, 0, short)},
-	{"half open", 4, true, while(func(p *place, r *rand.Rand) { up := r.IntN(2) == 0; p.link.Stall(up, !up) }, 0, short)},
-	{"stall, then cut", 3, true, func(ctx context.Context, p *place, r *rand.Rand) {
+	{"stall", 2, true, while(func(n *witness.Node, _ *rand.Rand) { n.Link.Stall(true, true) }, 0, short)},
+	{"half open", 4, true, while(func(n *witness.Node, r *rand.Rand) { up := r.IntN(2) == 0; n.Link.Stall(up, !up) }, 0, short)},
+	{"stall, then cut", 3, true, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
 		up := r.IntN(2) == 0
-		p.link.Stall(up, !up)
-		rest(ctx, between(r, 0, short/2))
-		p.link.Cut()
-		p.link.Heal()
+		n.Link.Stall(up, !up)
+		harness.Sleep(ctx, between(r, 0, short/2))
+		n.Link.Cut()
+		n.Link.Heal()
 	}},
-	{"delay", 2, true, while(func(p *place, r *rand.Rand) { p.link.Delay(between(r, time.Millisecond, 200*time.Millisecond)) }, 0, 2*short)},
-	{"throttle", 2, true, while(func(p *place, r *rand.Rand) { p.link.Throttle(10_000 + r.IntN(100_000)) }, 0, 2*short)},
-	{"refuse", 4, true, while(func(p *place, _ *rand.Rand) { p.link.Refuse() }, 0, short)},
-	{"drop", 2, true, while(func(p *place, _ *rand.Rand) { p.link.Drop(); p.link.Cut() }, 0, short)},
-	{"pause", 4, true, func(ctx context.Context, p *place, r *rand.Rand) { p.paused(ctx, between(r, 0, short), r.IntN(2) == 0) }},
-	{"refuse for long", 3, false, while(func(p *place, _ *rand.Rand) { p.link.Refuse() }, longer, most)},
-	{"pause for long", 2, false, func(ctx context.Context, p *place, r *rand.Rand) {
-		p.paused(ctx, between(r, longer, most), true)
+	{"delay", 2, true, while(func(n *witness.Node, r *rand.Rand) { n.Link.Delay(between(r, time.Millisecond, 200*time.Millisecond)) }, 0, 2*short)},
+	{"throttle", 2, true, while(func(n *witness.Node, r *rand.Rand) { n.Link.Throttle(10_000 + r.IntN(100_000)) }, 0, 2*short)},
+	{"refuse", 4, true, while(func(n *witness.Node, _ *rand.Rand) { n.Link.Refuse() }, 0, short)},
+	{"drop", 2, true, while(func(n *witness.Node, _ *rand.Rand) { n.Link.Drop(); n.Link.Cut() }, 0, short)},
+	{"pause", 4, true, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		paused(ctx, n, between(r, 0, short), r.IntN(2) == 0)
 	}},
-	{"kill", 6, false, func(ctx context.Context, p *place, r *rand.Rand) {
-		p.kill()
-		p.again(ctx, r)
+	{"refuse for long", 3, false, while(func(n *witness.Node, _ *rand.Rand) { n.Link.Refuse() }, longer, most)},
+	{"pause for long", 2, false, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		paused(ctx, n, between(r, longer, most), true)
 	}},
-	{"drain", 5, false, func(ctx context.Context, p *place, r *rand.Rand) {
-		p.drain()
-		p.again(ctx, r)
+	{"kill", 6, false, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		n.Kill()
+		again(ctx, n, r)
+	}},
+	{"drain", 5, false, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
+		n.Drain()
+		again(ctx, n, r)
 	}},
 }
 
 // paused stops the process for a time, and with cut resets its connections meanwhile.
-func (p *place) paused(ctx context.Context, d time.Duration, cut bool) {
-	p.proc.Pause()
-	rest(ctx, d/2)
+func paused(ctx context.Context, n *witness.Node, d time.Duration, cut bool) {
+	n.Pause()
+	harness.Sleep(ctx, d/2)
 	if cut {
-		p.link.Cut()
+		n.Link.Cut()
 	}
-	rest(ctx, d/2)
-	p.proc.Resume()
+	harness.Sleep(ctx, d/2)
+	n.Resume()
 }
 
 // again starts the node anew, soon, or later than its subscriptions wait.
-func (p *place) again(ctx context.Context, r *rand.Rand) {
+func again(ctx context.Context, n *witness.Node, r *rand.Rand) {
 	if r.IntN(4) == 0 {
-		rest(ctx, between(r, longer, most))
+		harness.Sleep(ctx, between(r, longer, most))
 	} else {
-		rest(ctx, between(r, 0, short))
+		harness.Sleep(ctx, between(r, 0, short))
 	}
-	if err := p.start(); err != nil {
-		p.net.wrong("%v", err)
+	if err := n.Start(); err != nil {
+		panic(err) // the machine has run out of something
 	}
 }
 
 // suffer lets faults strike a node, until ctx ends. What is broken is whole again when
 // it returns.
-func (p *place) suffer(ctx context.Context, number int) {
-	r := rand.New(rand.NewPCG(p.net.seed, uint64(number)))
+func (s *soak) suffer(ctx context.Context, n *witness.Node, number int) {
+	r := rand.New(rand.NewPCG(s.seed, uint64(number)))
 	var some []fault
 	for _, f := range faults {
 		for range f.weight {
-			if f.steady || !p.steady() {
+			if f.steady || !strings.HasPrefix(n.Name(), steady) {
 				some = append(some, f)
 			}
 		}
 	}
 	for {
-		rest(ctx, between(r, 100*time.Millisecond, 3*time.Second))
-		if ctx.Err() != nil {
-			return
-		}
-		if !p.proc.Running() {
-			p.net.wrong("%s/%d has ended, and nobody told it to: see its stderr", p.spec.Name, p.spec.Run)
+		harness.Sleep(ctx, between(r, 100*time.Millisecond, 3*time.Second))
+		if ctx.Err() != nil || !n.Alive() {
 			return
 		}
 		f := some[r.IntN(len(some))]
-		p.net.struck(p, f.name)
-		f.strike(ctx, p, r)
+		s.struck(n, f.name)
+		f.strike(ctx, n, r)
 	}
 }

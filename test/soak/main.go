@@ -6,8 +6,8 @@
 //
 //	go run ./test/soak -for 10m -seed 42
 //
-// A seed repeats the faults and when they strike, and not what the processes make of
-// them. The program is its own child.
+// A seed repeats the faults, and not when exactly they meet what the processes do. The
+// program is its own child.
 package main
 
 import (
@@ -18,71 +18,103 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluicenet/sluice/test/harness"
+	"github.com/sluicenet/sluice/test/witness"
 )
 
 func main() {
-	if env, ok := os.LookupEnv(childEnv); ok {
-		os.Exit(runChild(env))
-	}
+	witness.Child()
 	lasts := flag.Duration("for", 2*time.Minute, "how long faults strike")
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of the faults")
 	verbose := flag.Bool("v", false, "keep the ledger and what the processes say, and print all offences")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := soak(ctx, os.Stdout, *lasts, *seed, *verbose); err != nil {
+	if err := run(ctx, os.Stdout, *lasts, *seed, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
 }
 
-// settle is how long the network is left alone before it is drained.
-const settle = 2 * time.Second
+// The steady pipeline has nodes of its own; the others share theirs, which are killed.
+const steady, shaky = "s-", "x-"
 
-// soak runs the network, and returns an error when a promise was broken.
-func soak(ctx context.Context, w io.Writer, lasts time.Duration, seed uint64, verbose bool) error {
-	repeat := fmt.Sprintf("go run ./test/soak -for %v -seed %d", lasts, seed)
-	fmt.Fprintf(w, "seed %d: %s\n", seed, repeat)
+var pipelines = []witness.Pipeline{
+	{Nodes: steady, Name: "steady", Dispatcher: "demand", Sinks: 1, Steady: true, MaxDemand: 1000, Window: 30 * time.Second, PerEvent: 200 * time.Microsecond},
+	{Nodes: shaky, Name: "demand", Dispatcher: "demand", Sinks: 2, MaxDemand: 100, Window: 3 * time.Second, PerEvent: time.Millisecond},
+	{Nodes: shaky, Name: "broadcast", Dispatcher: "broadcast", Sinks: 2, MaxDemand: 100, Window: 3 * time.Second, PerEvent: time.Millisecond},
+	{Nodes: shaky, Name: "partition", Dispatcher: "partition", Sinks: 2, MaxDemand: 100, Window: 3 * time.Second, PerEvent: time.Millisecond},
+	{Nodes: shaky, Name: "atmostonce", Dispatcher: "demand", Sinks: 2, AtMostOnce: true, MaxDemand: 100, Window: 3 * time.Second, PerEvent: time.Millisecond},
+}
+
+const (
+	progressEvery = 5 * time.Second
+	// settle is how long the network is left alone before it is drained.
+	settle = 2 * time.Second
+)
+
+// soak is one run.
+type soak struct {
+	net    *witness.Network
+	seed   uint64
+	out    io.Writer
+	before int // events, at the last line of progress
+
+	mu     sync.Mutex
+	faults map[string]int
+	log    io.Writer // when which fault struck whom
+}
+
+// run returns an error when a promise was broken.
+func run(ctx context.Context, out io.Writer, lasts time.Duration, seed uint64, verbose bool) error {
+	repeat := fmt.Sprintf("seed %d: go run ./test/soak -for %v -seed %d", seed, lasts, seed)
+	fmt.Fprintln(out, repeat)
 	dir, err := os.MkdirTemp("", "sluice-soak")
 	if err != nil {
 		return err
 	}
-	net, err := newNetwork(dir, seed)
-	if net != nil {
-		defer net.close()
-	}
+	log, err := os.Create(filepath.Join(dir, "faults"))
 	if err != nil {
 		return err
 	}
-	net.strike(ctx, w, lasts)
-	rest(ctx, settle)
-	net.finish()
-	tallies, err := net.check()
+	defer log.Close()
+	net, err := witness.Start(dir, seed, pipelines...)
+	defer net.Close()
 	if err != nil {
 		return err
 	}
-	table(w, tallies)
-	net.printFaults(w)
-	offences := append(net.leaks(w), net.broken...)
+	s := &soak{net: net, seed: seed, out: out, faults: map[string]int{}, log: log}
+	s.strike(ctx, lasts)
+	harness.Sleep(ctx, settle)
+	net.Drain()
+	tallies, err := net.Check()
+	if err != nil {
+		return err
+	}
+	table(out, tallies)
+	s.struckTable()
+	offences := append(s.leaks(), net.Wrongs()...)
 	for _, t := range tallies {
-		offences = append(offences, t.offences...)
-	}
-	if len(offences) == 0 && !verbose {
-		_ = os.RemoveAll(dir)
-	} else {
-		fmt.Fprintln(w, "ledger:", dir)
+		offences = append(offences, t.Offences...)
 	}
 	for i, o := range offences {
 		if i == 20 && !verbose {
-			fmt.Fprintf(w, "... and %d more\n", len(offences)-i)
+			fmt.Fprintf(out, "... and %d more\n", len(offences)-i)
 			break
 		}
-		fmt.Fprintln(w, "OFFENCE", o)
+		fmt.Fprintln(out, "OFFENCE", o)
 	}
-	fmt.Fprintf(w, "seed %d: %s\n", seed, repeat)
+	if len(offences) > 0 || verbose {
+		fmt.Fprintln(out, "ledger:", dir)
+	} else {
+		_ = os.RemoveAll(dir)
+	}
+	fmt.Fprintln(out, repeat)
 	if len(offences) > 0 {
 		return fmt.Errorf("the ledger is not clean, %d offences, the first: %s", len(offences), offences[0])
 	}
@@ -90,50 +122,30 @@ func soak(ctx context.Context, w io.Writer, lasts time.Duration, seed uint64, ve
 }
 
 // strike lets faults strike for a while, and says how it goes.
-func (net *network) strike(ctx context.Context, w io.Writer, lasts time.Duration) {
+func (s *soak) strike(ctx context.Context, lasts time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lasts)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for i, p := range net.nodes {
-		wg.Go(func() { p.suffer(ctx, i) })
+	for i, n := range s.net.Nodes {
+		wg.Go(func() { s.suffer(ctx, n, i) })
 	}
-	begin, before := time.Now(), 0
+	begin := time.Now()
 	every := time.NewTicker(progressEvery)
 	defer every.Stop()
 	for {
 		select {
 		case <-every.C:
+			s.progress(time.Since(begin), lasts)
 		case <-ctx.Done():
 			return
 		}
-		now, struck := 0, 0
-		for _, p := range net.nodes {
-			now += p.handled()
-		}
-		net.mu.Lock()
-		for _, n := range net.faults {
-			struck += n
-		}
-		kills := len(net.killed)
-		net.mu.Unlock()
-		fmt.Fprintf(w, "%6v of %v  %5d faults, %3d kills  %9d events, %6.0f/s\n", time.Since(begin).Round(time.Second), lasts,
-			struck, kills, now, float64(now-before)/progressEvery.Seconds())
-		before = now
 	}
 }
 
-const progressEvery = 5 * time.Second
-
-// check reads the ledger and holds it to what is promised.
-func (net *network) check() ([]*tally, error) {
-	var tallies []*tally
-	for _, p := range pipelines {
-		raw, done, err := readHops(net.dir, p, net.killed)
-		if err != nil {
-			return nil, err
-		}
-		tallies = append(tallies, check(raw), check(done))
-	}
-	return tallies, nil
+func (s *soak) struck(n *witness.Node, fault string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[fault]++
+	fmt.Fprintf(s.log, "%s  %v: %s\n", time.Now().UTC().Format("15:04:05.000"), n, fault)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package witness
 
 import (
 	"fmt"
@@ -8,20 +8,24 @@ import (
 	"slices"
 )
 
-// tally is what the ledger of a hop adds up to.
-type tally struct {
-	name                    string
-	sent, received          int
-	lost, lostKilled        int // not received by anybody; of which a killed process held
-	discarded               int // and reported, by a process that was not killed
-	again, twice            int // marked, and handled more than once
-	sessions, lostSessions  int
-	consumersKilled, pKills int
-	offences                []string
+// Tally is what the ledger says about one outlet.
+type Tally struct {
+	Name           string
+	Sent, Received int
+	// Lost was not handled by anybody. LostKilled of it was emitted by a process that
+	// was killed; Discarded is what the others have reported.
+	Lost, LostKilled, Discarded int
+	// Again was handled marked as redelivered, Twice more than once.
+	Again, Twice int
+	// Sessions are the subscriptions; Gone were killed or lost.
+	Sessions, Gone                   int
+	ConsumersKilled, ProducersKilled int
+	// Offences are the broken promises, by number.
+	Offences []string
 }
 
-func (t *tally) offend(format string, args ...any) {
-	t.offences = append(t.offences, t.name+": "+fmt.Sprintf(format, args...))
+func (t *Tally) offend(format string, args ...any) {
+	t.Offences = append(t.Offences, t.Name+": "+fmt.Sprintf(format, args...))
 }
 
 // copyOf is one delivery of an event to a handler.
@@ -40,26 +44,26 @@ type copyOf struct {
 //     killed, which holds no more than it was asked for;
 //   - with at most once, nothing comes twice; what is gone is reported;
 //   - a broadcast has no gap within a subscription, and repeats nothing.
-func check(h *hop) *tally {
-	t := &tally{name: h.name}
+func check(h *hop) *Tally {
+	t := &Tally{Name: h.name}
 	for _, s := range h.sessions {
-		t.sessions++
+		t.Sessions++
 		if gone(h, s) {
-			t.lostSessions++
+			t.Gone++
 		}
 		inOrder(h, s, t)
 		how(h, s, t)
 	}
 	for who := range h.killed {
 		if slices.ContainsFunc(h.sessions, func(s *session) bool { return s.who == who }) {
-			t.consumersKilled++
+			t.ConsumersKilled++
 		}
 	}
 	for _, run := range slices.Sorted(maps.Keys(h.producers)) {
 		p := h.producers[run]
-		t.sent += p.emitted
+		t.Sent += p.emitted
 		if h.killed[p.who] {
-			t.pKills++
+			t.ProducersKilled++
 		}
 		if h.broadcast {
 			for _, node := range nodes(h.sessions) {
@@ -85,7 +89,7 @@ func nodes(sessions []*session) []string {
 func gone(h *hop, s *session) bool { return h.killed[s.who] || s.reason == "lost" }
 
 // how checks how a subscription has ended.
-func how(h *hop, s *session, t *tally) {
+func how(h *hop, s *session, t *Tally) {
 	switch {
 	case h.steady && s.reason != "cancelled" && s.reason != "shutdown":
 		t.offend("%v: ended as %q: %s", s, s.reason, s.why)
@@ -97,7 +101,7 @@ func how(h *hop, s *session, t *tally) {
 }
 
 // inOrder checks the order within a subscription.
-func inOrder(h *hop, s *session, t *tally) {
+func inOrder(h *hop, s *session, t *Tally) {
 	next, run, fresh := int64(1), 0, 0
 	for _, b := range s.batches {
 		if b.first != next {
@@ -109,7 +113,7 @@ func inOrder(h *hop, s *session, t *tally) {
 		}
 		run = b.run
 		if b.again {
-			t.again += b.len()
+			t.Again += b.len()
 			if h.steady || h.broadcast || h.atMostOnce {
 				t.offend("%v: event %d of run %d came again", s, b.ranges[0][0], b.run)
 			}
@@ -132,7 +136,7 @@ func inOrder(h *hop, s *session, t *tally) {
 
 // account compares what one process has emitted with what was handled, by anybody, or
 // by one node.
-func account(h *hop, p *producer, node string, t *tally) {
+func account(h *hop, p *producer, node string, t *Tally) {
 	copies := make([][]copyOf, p.emitted+1)
 	for _, s := range h.sessions {
 		if node != "" && s.who.node != node {
@@ -142,7 +146,7 @@ func account(h *hop, p *producer, node string, t *tally) {
 			if b.run != p.who.run {
 				continue
 			}
-			t.received += b.len()
+			t.Received += b.len()
 			for _, r := range b.ranges {
 				for n := r[0]; n <= r[1]; n++ {
 					if n < 1 || n > p.emitted {
@@ -161,7 +165,7 @@ func account(h *hop, p *producer, node string, t *tally) {
 		case len(c) == 0:
 			missing = append(missing, n+1)
 		case len(c) > 1:
-			t.twice += len(c) - 1
+			t.Twice += len(c) - 1
 			repeated(h, p, n+1, c, repeats, t)
 		}
 	}
@@ -178,7 +182,7 @@ func account(h *hop, p *producer, node string, t *tally) {
 }
 
 // repeated judges an event that was handled more than once.
-func repeated(h *hop, p *producer, n int, c []copyOf, repeats map[*session]int, t *tally) {
+func repeated(h *hop, p *producer, n int, c []copyOf, repeats map[*session]int, t *Tally) {
 	unmarked, alive, kept := 0, 0, 0
 	for _, x := range c {
 		if !x.again {
@@ -210,7 +214,7 @@ func repeated(h *hop, p *producer, n int, c []copyOf, repeats map[*session]int, 
 }
 
 // lost judges the events that nobody has handled.
-func lost(h *hop, p *producer, missing []int, t *tally) {
+func lost(h *hop, p *producer, missing []int, t *Tally) {
 	reported := 0
 	for _, n := range p.discarded {
 		reported += n
@@ -220,11 +224,11 @@ func lost(h *hop, p *producer, missing []int, t *tally) {
 	if killed {
 		allowed += h.held
 	}
-	t.lost += len(missing)
+	t.Lost += len(missing)
 	if killed {
-		t.lostKilled += len(missing)
+		t.LostKilled += len(missing)
 	} else {
-		t.discarded += reported
+		t.Discarded += reported
 	}
 	if h.steady && reported > 0 {
 		t.offend("%v discarded %v", p.who, p.discarded)
@@ -238,8 +242,8 @@ func lost(h *hop, p *producer, missing []int, t *tally) {
 // missed judges what one subscriber of a broadcast has not had. Between two of its
 // subscriptions it is owed nothing, and within one there is no gap. So there remains
 // what follows on the last event of the last one, when that has ended well.
-func missed(h *hop, p *producer, node string, missing []int, t *tally) {
-	t.lost += len(missing)
+func missed(h *hop, p *producer, node string, missing []int, t *Tally) {
+	t.Lost += len(missing)
 	var last *session
 	for _, s := range h.sessions {
 		if s.who.node == node && len(s.batches) > 0 && s.batches[0].run == p.who.run && (last == nil || end(s) > end(last)) {
@@ -257,11 +261,11 @@ func missed(h *hop, p *producer, node string, missing []int, t *tally) {
 	switch {
 	case h.killed[p.who]:
 		allowed += h.held
-		t.lostKilled += min(tail, len(missing))
+		t.LostKilled += min(tail, len(missing))
 	case last.reason != "shutdown":
 		return // its events went to nobody after it had ended
 	default:
-		t.discarded += allowed
+		t.Discarded += allowed
 	}
 	if gone(h, last) && !h.killed[p.who] || last.reason == "cancelled" {
 		return

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package witness
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,10 +20,11 @@ import (
 	"github.com/sluicenet/sluice/pkg/dispatch"
 	"github.com/sluicenet/sluice/pkg/node"
 	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/sluicenet/sluice/test/harness"
 )
 
 // childEnv tells a process what node it is. The program is its own child.
-const childEnv = "SLUICE_SOAK_NODE"
+const childEnv = "SLUICE_WITNESS_NODE"
 
 var errTold = errors.New("told to end")
 
@@ -33,6 +35,13 @@ type child struct {
 	runners []stage.Runner
 	loops   []func(ctx context.Context) // that keep a stage subscribed
 	records []*recorder
+}
+
+// Child runs a node when the process is one of a [Network], and does not return then.
+func Child() {
+	if env, ok := os.LookupEnv(childEnv); ok {
+		os.Exit(runChild(env))
+	}
 }
 
 // runChild runs the node that the environment names, and returns the exit code.
@@ -87,32 +96,25 @@ func (c *child) run(ctx context.Context) error {
 func (c *child) report(ended <-chan struct{}) {
 	out := json.NewEncoder(os.Stdout)
 	for tick := 0; ; tick++ {
-		h := health{Goroutines: runtime.NumGoroutine(), Handled: map[string]int{}}
+		v := Vitals{Goroutines: runtime.NumGoroutine()}
 		if tick%10 == 9 {
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			h.Heap = m.HeapAlloc
+			v.Heap = m.HeapAlloc
 		}
 		for i, r := range c.records {
 			if c.spec.Stages[i].Kind == "sink" {
-				h.Handled[c.spec.Stages[i].Pipe] = r.count()
+				v.Handled += r.count()
 			}
 		}
-		_ = out.Encode(h)
+		_ = out.Encode(v)
 		select {
 		case <-ended:
 			return
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-}
-
-// health is a line of a child.
-type health struct {
-	Goroutines int
-	Heap       uint64 // after a collection; 0 where there was none
-	Handled    map[string]int
 }
 
 // add makes a stage.
@@ -138,15 +140,19 @@ func (c *child) source(s stageSpec, r *recorder) {
 	n := 0
 	source := stage.NewSource(func(ctx context.Context, demand int) ([]event, error) {
 		if random.IntN(50) == 0 {
-			rest(ctx, time.Duration(random.IntN(50))*time.Millisecond) // idle, now and then
+			harness.Sleep(ctx, time.Duration(random.IntN(50))*time.Millisecond) // idle, now and then
 		}
 		if ctx.Err() != nil {
 			return nil, nil
 		}
+		pad := ""
+		if random.IntN(20) == 0 {
+			pad = strings.Repeat("sluice", random.IntN(1000))
+		}
 		events := make([]event, demand)
 		for i := range events {
 			n++
-			events[i] = event{c.spec.Run, n}
+			events[i] = event{c.spec.Run, n, pad}
 		}
 		r.emitted(n)
 		return events, nil
@@ -163,7 +169,7 @@ func (c *child) gate(s stageSpec, r *recorder) {
 		out := make([]event, len(events))
 		for i := range out {
 			n++
-			out[i] = event{c.spec.Run, n}
+			out[i] = event{c.spec.Run, n, events[i].Pad}
 		}
 		r.emitted(n)
 		return out, nil
@@ -183,7 +189,7 @@ func (c *child) gate(s stageSpec, r *recorder) {
 func (c *child) sink(s stageSpec, r *recorder) {
 	sink := stage.NewSink(func(ctx context.Context, events []event) error {
 		r.batch(ctx, events)
-		rest(ctx, time.Duration(len(events))*s.PerEvent)
+		harness.Sleep(ctx, time.Duration(len(events))*s.PerEvent)
 		return nil
 	})
 	sink.Name = s.Pipe + ".sink"
@@ -205,7 +211,7 @@ func (c *child) subscribed(outlet stage.Outlet[event], inlet stage.Inlet[event],
 			sub, err := stage.Subscribe(ctx, outlet, inlet, opts...)
 			if err != nil {
 				slog.Info("not subscribed", "outlet", outlet.OutletName(), "why", err)
-				rest(ctx, 50*time.Millisecond)
+				harness.Sleep(ctx, 50*time.Millisecond)
 				continue
 			}
 			<-sub.Done()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package witness
 
 import (
 	"bufio"
@@ -74,11 +74,11 @@ func (b batch) len() (n int) {
 
 // readHops reads what the stages of a pipeline have written down: about the outlet of
 // the source, and about that of the gate.
-func readHops(dir string, p pipeline, killed map[incarnation]bool) (raw, done *hop, err error) {
-	raw = &hop{name: p.name + ".raw", producers: map[int]*producer{}, killed: killed, maxDemand: p.maxDemand, steady: p.steady, held: p.maxDemand}
-	done = &hop{name: p.name + ".done", producers: map[int]*producer{}, killed: killed, maxDemand: p.maxDemand, steady: p.steady,
-		broadcast: p.dispatcher == "broadcast", atMostOnce: p.atMostOnce, held: (1 + p.sinks) * p.maxDemand}
-	files, err := filepath.Glob(filepath.Join(dir, p.name+".*"))
+func readHops(dir string, p Pipeline, killed map[incarnation]bool) (raw, done *hop, err error) {
+	raw = &hop{name: p.Name + ".raw", producers: map[int]*producer{}, killed: killed, maxDemand: p.MaxDemand, steady: p.Steady, held: p.MaxDemand}
+	done = &hop{name: p.Name + ".done", producers: map[int]*producer{}, killed: killed, maxDemand: p.MaxDemand, steady: p.Steady,
+		broadcast: p.Dispatcher == "broadcast", atMostOnce: p.AtMostOnce, held: (1 + p.Sinks) * p.MaxDemand}
+	files, err := filepath.Glob(filepath.Join(dir, p.Name+".*"))
 	if err != nil {
 		return nil, nil, err
 	}

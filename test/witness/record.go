@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package witness
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/sluicenet/sluice/pkg/stage"
 )
@@ -83,7 +82,7 @@ func (r *recorder) batch(ctx context.Context, events []event) {
 		fmt.Fprintf(&b, "B %d %d %t %d %d ", session, d.First+int64(start), d.Redelivered, d.Attempts, events[start].Run)
 		for i < len(events) && events[i].Run == events[start].Run {
 			end := i
-			for end+1 < len(events) && events[end+1] == (event{events[end].Run, events[end].N + 1}) {
+			for end+1 < len(events) && events[end+1].Run == events[end].Run && events[end+1].N == events[end].N+1 {
 				end++
 			}
 			if i > start {
@@ -103,14 +102,4 @@ func (r *recorder) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.handled
-}
-
-// rest waits as long as n events take, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package witness
 
 import (
 	"time"
@@ -34,53 +34,50 @@ type stageSpec struct {
 }
 
 // event is numbered by who emits it: by the process that it comes from, and from 1.
-type event struct{ Run, N int }
+type event struct {
+	Run, N int
+	// Pad makes some larger, so that they fill frames and the windows of connections.
+	Pad string `json:",omitempty"`
+}
 
 func raw(pipe string) wire.Port[event]  { return wire.JSON[event](pipe + ".raw") }
 func done(pipe string) wire.Port[event] { return wire.JSON[event](pipe + ".done") }
 
-// A pipeline is what the ledger is checked against.
-type pipeline struct {
-	name       string
-	dispatcher string // of its gate
-	sinks      int
-	atMostOnce bool
-	// steady: no process is killed, and no connection is gone for longer than the window.
-	steady    bool
-	maxDemand int
-	window    time.Duration
-	perEvent  time.Duration
+// A Pipeline is a source, a gate and sinks, on a node each, and what the ledger of its
+// outlets is checked against.
+type Pipeline struct {
+	// Nodes is the prefix of the names of its nodes. Pipelines with the same one share
+	// them.
+	Nodes string
+	Name  string
+	// Dispatcher of its gate: demand, broadcast, or partition with two partitions.
+	Dispatcher string
+	Sinks      int
+	AtMostOnce bool
+	// Steady: no process is killed, and no connection is gone for longer than the window.
+	Steady    bool
+	MaxDemand int
+	Window    time.Duration
+	// PerEvent is how long a sink takes for an event.
+	PerEvent time.Duration
 }
 
-var pipelines = []pipeline{
-	{name: "steady", dispatcher: "demand", sinks: 1, steady: true, maxDemand: 1000, window: 30 * time.Second, perEvent: 200 * time.Microsecond},
-	{name: "demand", dispatcher: "demand", sinks: 2, maxDemand: 100, window: 3 * time.Second, perEvent: time.Millisecond},
-	{name: "broadcast", dispatcher: "broadcast", sinks: 2, maxDemand: 100, window: 3 * time.Second, perEvent: time.Millisecond},
-	{name: "partition", dispatcher: "partition", sinks: 2, maxDemand: 100, window: 3 * time.Second, perEvent: time.Millisecond},
-	{name: "atmostonce", dispatcher: "demand", sinks: 2, atMostOnce: true, maxDemand: 100, window: 3 * time.Second, perEvent: time.Millisecond},
-}
-
-// placed says which node runs which stages: the steady pipeline has nodes of its own,
-// the others share theirs.
-func placed() map[string][]stageSpec {
+// placed says which node runs which stages.
+func placed(pipelines []Pipeline) map[string][]stageSpec {
 	nodes := map[string][]stageSpec{}
 	for _, p := range pipelines {
-		group := "x-"
-		if p.steady {
-			group = "s-"
-		}
-		base := stageSpec{Pipe: p.name, Partition: -1, MaxDemand: p.maxDemand, Window: p.window}
+		base := stageSpec{Pipe: p.Name, Partition: -1, MaxDemand: p.MaxDemand, Window: p.Window}
 		source, gate := base, base
-		source.Kind, gate.Kind, gate.Dispatcher = "source", "gate", p.dispatcher
-		nodes[group+"source"] = append(nodes[group+"source"], source)
-		nodes[group+"gate"] = append(nodes[group+"gate"], gate)
-		for i := range p.sinks {
+		source.Kind, gate.Kind, gate.Dispatcher = "source", "gate", p.Dispatcher
+		nodes[p.Nodes+"source"] = append(nodes[p.Nodes+"source"], source)
+		nodes[p.Nodes+"gate"] = append(nodes[p.Nodes+"gate"], gate)
+		for i := range p.Sinks {
 			sink := base
-			sink.Kind, sink.AtMostOnce, sink.PerEvent = "sink", p.atMostOnce, p.perEvent
-			if p.dispatcher == "partition" {
+			sink.Kind, sink.AtMostOnce, sink.PerEvent = "sink", p.AtMostOnce, p.PerEvent
+			if p.Dispatcher == "partition" {
 				sink.Partition = i
 			}
-			name := group + "sink" + string(rune('1'+i))
+			name := p.Nodes + "sink" + string(rune('1'+i))
 			nodes[name] = append(nodes[name], sink)
 		}
 	}
