@@ -48,8 +48,9 @@ func (a *admin) ask(ctx context.Context, scope sluicev1.Scope, one func(ctx cont
 			continue
 		}
 		wg.Go(func() {
-			conn, err := a.n.peers.dial(m.address)
+			conn, done, err := a.n.peers.dial(m.address)
 			if err == nil {
+				defer done()
 				err = one(ctx, m, sluicev1.NewAdminServiceClient(conn))
 			}
 			if err == nil {
@@ -80,9 +81,7 @@ func (a *admin) ListNodes(ctx context.Context, q *sluicev1.ListNodesRequest) (*s
 		mu.Lock()
 		defer mu.Unlock()
 		for _, other := range r.GetNodes() {
-			if !m.conflict.IsZero() {
-				other.State = sluicev1.NodeState_NODE_STATE_CONFLICT
-			}
+			m.mark(other)
 			reply.Nodes = append(reply.Nodes, other)
 			answered[m.name] = true
 		}
@@ -108,11 +107,13 @@ func (a *admin) self() *sluicev1.NodeInfo {
 	if n.draining.Load() {
 		state = sluicev1.NodeState_NODE_STATE_DRAINING
 	}
-	return &sluicev1.NodeInfo{
+	i := &sluicev1.NodeInfo{
 		Name: n.config.Name, State: state, GrpcAddress: n.address, GossipAddress: n.cluster.gossip,
 		Zone: n.config.Zone, Incarnation: n.incarnation, Version: n.config.Version,
 		Stages: int32(len(n.stages)), Outlets: int32(len(n.publications())), Uptime: durationpb.New(time.Since(n.started)),
 	}
+	n.cluster.clashes().mark(i)
+	return i
 }
 
 // info is what gossip says about a member that did not speak for itself.
@@ -126,8 +127,8 @@ func (m *member) info() *sluicev1.NodeInfo {
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_LEFT, ""
 	case m.gone:
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_DEAD, "gossip has not heard of it since "+m.since.Format(time.TimeOnly)
-	case !m.conflict.IsZero():
-		i.State, i.Error = sluicev1.NodeState_NODE_STATE_CONFLICT, "another node has its name"
+	default:
+		m.mark(i)
 	}
 	return i
 }
@@ -388,10 +389,11 @@ func (a *admin) tapThere(ctx context.Context, q *sluicev1.TapRequest, m publishe
 		}
 	}
 	err := func() error {
-		conn, err := a.n.peers.dial(m.address)
+		conn, done, err := a.n.peers.dial(m.address)
 		if err != nil {
 			return err
 		}
+		defer done()
 		from, err := sluicev1.NewAdminServiceClient(conn).Tap(ctx, &sluicev1.TapRequest{
 			Outlet: q.GetOutlet(), Limit: q.GetLimit(), Scope: sluicev1.Scope_SCOPE_NODE,
 		})

@@ -32,10 +32,11 @@ var largeAnswer = grpc.MaxCallRecvMsgSize(maxCatalog)
 
 // fetchCatalog asks the node at an address what it offers.
 func (n *Node) fetchCatalog(ctx context.Context, address string) (registry.Catalog, error) {
-	conn, err := n.peers.dial(address)
+	conn, done, err := n.peers.dial(address)
 	if err != nil {
 		return registry.Catalog{}, err
 	}
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
 	reply, err := sluicev1.NewCatalogServiceClient(conn).GetCatalog(ctx, &sluicev1.GetCatalogRequest{}, largeAnswer)

@@ -35,21 +35,24 @@ type cluster struct {
 	mu       sync.Mutex
 	members  map[string]*member // by gossip name, the node itself excluded
 	catalogs registry.State
-	changed  chan struct{} // closed and replaced whenever the view changes
-	dirty    bool          // the own digest is to be gossiped
+	changed  chan struct{}     // closed and replaced whenever the view changes
+	dirty    bool              // the own digest is to be gossiped
+	met      map[string]string // gossip addresses of nodes to call when they are missed, by logical name
+	own      clash
+
+	complaints sync.Map // addresses that a warning was about
 }
 
 func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {
 	c := &cluster{
 		n: n, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		members: map[string]*member{}, changed: make(chan struct{}),
+		members: map[string]*member{}, met: map[string]string{}, changed: make(chan struct{}),
 	}
 	conf := memberlist.DefaultLANConfig()
 	// A name of its own for every start: a node that comes back is never taken for
 	// what it was before. The logical name is in the digest.
 	conf.Name = n.config.Name + "-" + strconv.FormatUint(n.incarnation, 36)
 	conf.Label = n.config.Cluster
-	n.tuning.gossip(conf)
 	conf.TCPTimeout = joinTimeout // a call of ours waits for it, and Stop for the call
 	conf.Delegate, conf.Events = &delegate{n}, &events{c}
 	conf.Logger = gossipLogger(n.log)
@@ -65,6 +68,7 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	}
 	// Without this, a node on a port of its own advertises the default port.
 	conf.AdvertisePort = conf.BindPort
+	n.tuning.gossip(conf)
 	list, err := create(ctx, conf, n.config.GossipAdvertise)
 	if err != nil {
 		_ = transport.Shutdown()
@@ -138,6 +142,7 @@ func (c *cluster) stop() {
 		if c.reconciles {
 			<-c.done
 		}
+		c.introduce()
 		patience := c.goodbye()
 		c.mu.Lock()
 		dirty := c.dirty

@@ -40,7 +40,9 @@ type Config struct {
 	// GossipAdvertise is where others reach the gossip; default: where it is bound.
 	GossipAdvertise string
 	// Join are the gossip addresses of some nodes of the cluster, host:port. Its own
-	// may be among them. They are tried again for as long as the node runs.
+	// may be among them. They are resolved and tried again for as long as the node
+	// runs, and so are nodes that it has met. Name several: nodes that start while the
+	// only one of them is away do not meet until it is back.
 	Join []string
 
 	// TLS encrypts the connections between nodes, and of operators, and says who they
@@ -83,7 +85,6 @@ const (
 	catalogTimeout = 2 * time.Second
 	joinTimeout    = 2 * time.Second // that Start gives the first join
 	drainGrace     = 5 * time.Second // for a broken connection, when the node is about to leave
-	rejoinEvery    = 10 * time.Second
 	leaveTimeout   = 2 * time.Second
 	// farewell is how long a stage that has cancelled, or a node that stops, waits for
 	// a connection to come back.
@@ -99,15 +100,21 @@ type tuning struct {
 	gossip func(*memberlist.Config)
 	// reload is how often files are read again.
 	reload time.Duration
+	// rejoin is how often nodes that are not there are called.
+	rejoin struct{ alone, every time.Duration }
+	forget time.Duration // after which a node that is gone is not shown any more
 }
 
 func newTuning() tuning {
-	return tuning{
+	t := tuning{
 		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
 		slack:     pingEvery + pingTimeout + 5*time.Second,
 		gossip:    func(*memberlist.Config) {},
 		reload:    5 * time.Second,
+		forget:    forgetAfter,
 	}
+	t.rejoin.alone, t.rejoin.every = time.Second, 10*time.Second
+	return t
 }
 
 // Errors of a configuration, and of starting with it.

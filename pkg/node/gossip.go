@@ -80,7 +80,7 @@ func (e *events) queue(m *memberlist.Node, gone bool) {
 		return
 	}
 	x := news{
-		meta: append([]byte(nil), m.Meta...), gone: gone,
+		meta: append([]byte(nil), m.Meta...), gone: gone, left: gone && m.State == memberlist.StateLeft,
 		address: net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port))),
 	}
 	e.c.newsMu.Lock()

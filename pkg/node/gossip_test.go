@@ -288,7 +288,7 @@ func TestNameTaken(t *testing.T) {
 	eventually(t, "there is no conflict for ever", func() bool {
 		all, _ := hub.cluster.view()
 		for _, m := range all {
-			if !m.gone && !m.conflict.IsZero() {
+			if m.rival != "" {
 				return false
 			}
 		}

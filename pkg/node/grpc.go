@@ -79,18 +79,43 @@ func (n *Node) recovered(method string, err *error) {
 type peers struct {
 	n     *Node
 	mu    sync.Mutex
-	conns map[string]*grpc.ClientConn
+	conns map[string]*connection
 }
 
-// dial returns the connection to an address. It does no I/O: errors come from calls.
-func (p *peers) dial(address string) (*grpc.ClientConn, error) {
+// connection is one to a peer, and how many subscriptions and calls use it.
+type connection struct {
+	*grpc.ClientConn
+	uses int
+}
+
+// dial returns the connection to an address, which stays open until the caller is
+// done. It does no I/O: errors come from calls.
+func (p *peers) dial(address string) (conn *grpc.ClientConn, done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c, ok := p.conns[address]; ok {
-		return c, nil
+	c, ok := p.conns[address]
+	if !ok {
+		conn, err := p.connect(address)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.conns == nil {
+			p.conns = map[string]*connection{}
+		}
+		c = &connection{ClientConn: conn}
+		p.conns[address] = c
 	}
+	c.uses++
+	return c.ClientConn, sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		c.uses--
+	}), nil
+}
+
+func (p *peers) connect(address string) (*grpc.ClientConn, error) {
 	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
-	c, err := grpc.NewClient("passthrough:///"+address,
+	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(p.n.clientCredentials()),
 		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
@@ -101,27 +126,36 @@ func (p *peers) dial(address string) (*grpc.ClientConn, error) {
 			MinConnectTimeout: 5 * time.Second,
 		}),
 	)
-	if err != nil {
-		return nil, err
-	}
-	if p.conns == nil {
-		p.conns = map[string]*grpc.ClientConn{}
-	}
-	p.conns[address] = c
-	return c, nil
 }
 
-// retain closes the connections to all other addresses, of nodes that are gone and
-// that no subscription waits for.
+// hurry lets the connection to an address be tried again at once.
+func (p *peers) hurry(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.conns[address]; c != nil {
+		c.ResetConnectBackoff()
+	}
+}
+
+// retain closes the connections to all other addresses, of nodes that are gone, as
+// long as nothing uses them.
 func (p *peers) retain(wanted map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for address, c := range p.conns {
-		if !wanted[address] {
+		if !wanted[address] && c.uses == 0 {
 			_ = c.Close()
 			delete(p.conns, address)
 		}
 	}
 }
 
-func (p *peers) close() { p.retain(nil) }
+// close closes all of them.
+func (p *peers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}

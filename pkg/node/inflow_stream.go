@@ -20,10 +20,11 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 	if limit.IsZero() {
 		i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
 	}
-	conn, err := i.n.peers.dial(at.address)
+	conn, done, err := i.n.peers.dial(at.address)
 	if err != nil {
 		return false, wire.Going, err
 	}
+	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// An answer that does not come is a stream that does not work.

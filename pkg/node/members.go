@@ -1,40 +1,33 @@
 package node
 
-import (
-	"time"
-)
+import "time"
 
 // news is what a callback was told, copied.
 type news struct {
 	address string
 	meta    []byte
 	gone    bool
+	left    bool // it has said goodbye
 }
 
 // member is another node.
 type member struct {
-	name, node    string
-	address       string // of its gRPC server
-	gossip, zone  string
-	incarnation   uint64
-	version       uint64 // of its catalog, as gossiped
-	fetched       uint64 // of its catalog, as held
-	fetching      bool
-	unanswered    int // how often in succession it did not say what it offers
-	draining      bool
-	gone          bool
-	since         time.Time
-	conflict      time.Time // since when another living node has its name, or zero
-	conflictKnown bool      // it was said
+	name, node   string
+	address      string // of its gRPC server
+	gossip, zone string
+	incarnation  uint64
+	version      uint64 // of its catalog, as gossiped
+	fetched      uint64 // of its catalog, as held
+	fetching     bool
+	unanswered   int // how often in succession it did not say what it offers
+	draining     bool
+	gone         bool
+	since        time.Time
+	clash
 }
 
-const (
-	// forgetAfter is how long a node that is gone is still shown.
-	forgetAfter = 10 * time.Minute
-	// conflictAfter is how long two nodes have one name before that is said: a node
-	// that was restarted looks like it until gossip knows that the old one is gone.
-	conflictAfter = 15 * time.Second
-)
+// forgetAfter is how long a node that is gone is still shown.
+const forgetAfter = 10 * time.Minute
 
 // absorb takes in the news.
 func (c *cluster) absorb() {
@@ -58,6 +51,10 @@ func (c *cluster) take(name string, x news) {
 	if x.gone {
 		if m != nil && !m.gone {
 			m.gone, m.since = true, time.Now()
+			m.draining = m.draining || x.left
+			if m.draining {
+				delete(c.met, m.node) // it has left on purpose: nobody calls it back
+			}
 			c.n.log.Info("node gone", "other", m.node, "said_goodbye", m.draining)
 		}
 		return
@@ -70,37 +67,11 @@ func (c *cluster) take(name string, x news) {
 		m = &member{name: name, since: time.Now()}
 		c.members[name] = m
 		c.n.log.Info("node found", "other", d.GetNode(), "grpc", d.GetAddress())
+		c.n.peers.hurry(d.GetAddress())
 	}
 	m.node, m.address, m.gossip, m.zone = d.GetNode(), d.GetAddress(), x.address, d.GetZone()
 	m.incarnation, m.version, m.draining = d.GetIncarnation(), d.GetCatalogVersion(), d.GetDraining()
-}
-
-// conflicts looks for living nodes that have the same logical name. The lock is held.
-func (c *cluster) conflicts() {
-	living := map[string]int{c.n.config.Name: 1}
-	// Of two starts at one address the older one is gone, whatever gossip knows by now.
-	newest := map[string]uint64{c.n.address: c.n.incarnation}
-	for _, m := range c.members {
-		newest[m.address] = max(newest[m.address], m.incarnation)
-	}
-	replaced := func(m *member) bool { return m.gone || m.incarnation < newest[m.address] }
-	for _, m := range c.members {
-		if !replaced(m) {
-			living[m.node]++
-		}
-	}
-	for _, m := range c.members {
-		switch {
-		case replaced(m) || living[m.node] == 1:
-			m.conflict = time.Time{}
-		case m.conflict.IsZero():
-			m.conflict = time.Now()
-		case !m.conflictKnown && time.Since(m.conflict) > conflictAfter:
-			m.conflictKnown = true
-			c.n.log.Warn("two nodes have one name", "name", m.node, "at", m.address, "code", "SL0204",
-				"hint", "names are unique in a cluster: stop one of them")
-		}
-	}
+	c.meet(m)
 }
 
 // prune forgets who has been gone for long, and closes connections that nobody needs.
@@ -114,7 +85,7 @@ func (c *cluster) prune() {
 	for name, m := range c.members {
 		if !m.gone {
 			wanted[m.address] = true
-		} else if time.Since(m.since) > forgetAfter || c.back(m) {
+		} else if time.Since(m.since) > c.n.tuning.forget || c.back(m) {
 			delete(c.members, name)
 			if !c.named(m.node) {
 				c.catalogs.Forget(m.node)

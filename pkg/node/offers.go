@@ -18,8 +18,8 @@ func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-
 	c.catalogs.Put(own)
 	alive := []registry.Candidate{{Node: c.n.config.Name, Zone: c.n.config.Zone}}
 	addresses := map[string]string{c.n.config.Name: c.n.address}
-	for _, m := range c.members {
-		if m.gone || m.draining || m.node == c.n.config.Name {
+	for _, m := range c.newest() {
+		if m.draining || m.node == c.n.config.Name {
 			continue
 		}
 		alive = append(alive, registry.Candidate{Node: m.node, Zone: m.zone})
