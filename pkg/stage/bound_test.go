@@ -34,7 +34,7 @@ func TestSubscribersComeAndGoWhileTheHandlerIsBusy(t *testing.T) {
 				require.NoError(t, stays.Ask(1, 0))
 				synctest.Wait()
 				changes := len(told)
-				for ; err == nil; changes += 2 {
+				for ; err == nil && changes < 2*maxCalls; changes += 2 {
 					var up Upstream[int]
 					if up, err = out.Attach(Terms{Partition: dispatch.NoPartition}, deaf{}); err != nil {
 						break

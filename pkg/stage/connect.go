@@ -11,11 +11,17 @@ import (
 
 // Connect declares a subscription of inlet to outlet. It is made when the inlet's
 // stage is run: then Run reports what is wrong with it. An outlet on another node
-// is waited for, for as long as it takes. Of a stage that runs already nothing can
-// be declared: the subscription is refused, and [Subscribe] is the way.
+// is waited for, for as long as it takes. One of a stage of this process is waited for until
+// somebody runs that: after [Timeout] (5 s) the inlet's stage fails with ErrNotRun. Whoever
+// subscribes by name ([Named]) finds what there is by then. Of a stage that runs already
+// nothing can be declared: the subscription is refused, and [Subscribe] is the way.
 func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription {
 	sub := newSubscription()
 	l := to.inlet()
+	if l == nil {
+		sub.ended(Ending{Reason: Refused, Err: ErrNotMade})
+		return sub
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.opened {
@@ -38,6 +44,9 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if to.inlet() == nil {
+		return nil, ErrNotMade
 	}
 	sub := newSubscription()
 	ask, err := to.inlet().subscribe(outlet, sub, opts, true)
@@ -114,7 +123,8 @@ func AtMostOnce() Option { return option(func(s *settings) { s.terms.AtMostOnce 
 // InPartition subscribes to one partition of an outlet that has them.
 func InPartition(p int) Option { return option(func(s *settings) { s.terms.Partition = p }) }
 
-// Timeout is how long [Subscribe] waits; default 5 s.
+// Timeout is how long [Subscribe] waits for the producer's answer, and a subscription that
+// is declared for its producer's stage to be run; default 5 s.
 func Timeout(d time.Duration) Option { return option(func(s *settings) { s.timeout = max(d, 0) }) }
 
 // ResumeWindow is how long a broken connection may take to come back before the

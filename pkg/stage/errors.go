@@ -40,6 +40,10 @@ var (
 	ErrNotBegun = errors.New("the subscription has not begun: ask in OnSubscribed, or when it is ready")
 	// ErrAlreadyRun: a stage runs once, and its subscriptions are declared before.
 	ErrAlreadyRun = errors.New("the stage runs, or has run, already: subscribe to it with Subscribe, or make a new one")
+	// ErrNotRun: a stage was connected to, and not run.
+	ErrNotRun = errors.New("nobody runs that stage: give it to Run too, or Connect with a longer Timeout if it comes later")
+	// ErrNotMade: a stage is a literal. It has to come from its constructor.
+	ErrNotMade = errors.New("the stage was not made by its constructor: use NewSource, NewGate, NewSink, NewWorkers or NewPool")
 	// ErrExited: a handler ended its goroutine with runtime.Goexit.
 	ErrExited = errors.New("a handler ended its goroutine")
 )

@@ -122,11 +122,16 @@ func (g *Gate[In, Out]) inlet() *inlet[In] { return g.in }
 
 func (g *Gate[In, Out]) ask() { g.in.ask() }
 
+func (g *Gate[In, Out]) begun() bool { return g.life.begun() }
+
 func (g *Gate[In, Out]) isSink() bool { return false }
 
 func (g *Gate[In, Out]) result() error { return g.life.result() }
 
 func (g *Gate[In, Out]) open() error {
+	if g.in == nil {
+		return ErrNotMade
+	}
 	if err := g.life.begin(); err != nil {
 		return err
 	}

@@ -236,6 +236,7 @@ func (l *inlet[T]) ask() {
 // ends, which is the handler's, it stops at once.
 func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
 	handle func(context.Context, []T) error, hold bool, after func()) verdict {
+	defer l.expect()()
 	defer when(ctx, func() { l.drain(ours) })()
 	defer when(hard, func() { l.stop(context.Cause(hard)) })()
 	return l.work(hard, handle, hold, after)
@@ -345,6 +346,9 @@ func (l *inlet[T]) next(dst []T) (task[T], []*inflow[T], *verdict) {
 
 // post lets the stage's goroutine make a call, after everything that has arrived.
 func (l *inlet[T]) post(f call) error {
+	if l == nil {
+		return ErrNotMade
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -505,6 +509,9 @@ func (l *inlet[T]) stop(err error) {
 
 // inspect adds what the inlet knows to i.
 func (l *inlet[T]) inspect(i *Info) {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i.In = l.core.processed
@@ -527,6 +534,8 @@ func (in *inflow[T]) info() SubscriptionInfo {
 		state = "held"
 	case in.events.len() > 0 || in.lent != nil && len(in.lent.out) > 0:
 		state = "in-flight"
+	case in.terms.Manual && w.Sent() == w.Received():
+		state = "no-demand"
 	}
 	i := SubscriptionInfo{
 		Outlet: in.name, Terms: in.terms, State: state,

@@ -30,13 +30,13 @@ func TestStatesOfASubscription(t *testing.T) {
 			require.Equal(t, time.Minute, up.Terms.ResumeWindow)
 		}
 		wait, _ := start(t, src, sink)
-		f("no-demand", "flowing", 0, 0, 0)
+		f("no-demand", "no-demand", 0, 0, 0)
 		require.Equal(t, "waiting", waiting.Info().State)
 		require.NoError(t, sub.Ask(10))
 		f("no-demand", "in-flight", 10, 10, 0)
 		require.Equal(t, int64(10), src.Inspect().Out)
 		step <- struct{}{}
-		f("no-demand", "flowing", 10, 10, 10)
+		f("no-demand", "no-demand", 10, 10, 10)
 		require.NoError(t, sub.Ask(15))
 		f("draining", "in-flight", 25, 25, 10)
 		require.Equal(t, "ending", src.Inspect().State)

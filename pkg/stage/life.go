@@ -30,6 +30,13 @@ func (l *life) begin() error {
 	return nil
 }
 
+// begun reports whether it runs, or has run.
+func (l *life) begun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state != ""
+}
+
 func (l *life) set(state string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

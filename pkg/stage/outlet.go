@@ -174,6 +174,9 @@ func (o *outlet[T]) report(reports []order[T]) {
 
 // attach implements Outlet.Attach for a stage.
 func (o *outlet[T]) attach(terms Terms, keep func(T) bool, r Receiver[T]) (up Upstream[T], err error) {
+	if o == nil {
+		return nil, ErrNotMade
+	}
 	o.lock()
 	defer o.unlock(&err)
 	if o.untold >= maxCalls && o.core.closing == nil {
@@ -313,6 +316,9 @@ func (o *outlet[T]) await(seen uint64, stopped func() bool) (d duty, ok bool) {
 
 // post lets the stage's goroutine make a call.
 func (o *outlet[T]) post(f call) error {
+	if o == nil {
+		return ErrNotMade
+	}
 	o.lock()
 	defer o.mu.Unlock()
 	switch {
@@ -364,6 +370,9 @@ func (o *outlet[T]) abandon() {
 
 // inspect adds what the outlet knows to i.
 func (o *outlet[T]) inspect(i *Info) {
+	if o == nil {
+		return
+	}
 	o.lock()
 	defer o.mu.Unlock()
 	i.Dispatcher, i.Lanes = o.core.dispatcher.Kind(), o.core.dispatcher.Lanes()

@@ -23,6 +23,9 @@ func (s *Source[T]) Push(events ...T) error {
 // It returns how many events were emitted, and ErrEnded or the cause of ctx when those
 // were not all.
 func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
+	if s.out == nil {
+		return 0, ErrNotMade
+	}
 	defer when(ctx, s.out.wake)()
 	pushed := 0
 	for pushed < len(events) {
@@ -56,6 +59,9 @@ func (s *Source[T]) Forward() {
 // push emits events, all of them, or with wait as many as there is room for, at least
 // one.
 func (o *outlet[T]) push(ctx context.Context, wait bool, events []T) (n int, err error) {
+	if o == nil {
+		return 0, ErrNotMade
+	}
 	o.lock()
 	defer o.unlock(&err)
 	for n = len(events); ; {

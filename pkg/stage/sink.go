@@ -65,7 +65,9 @@ func (s *Sink[T]) Inspect() Info {
 }
 
 func (s *Sink[T]) inlet() *inlet[T] {
-	s.in.hook(s.OnSubscribed, s.OnCancelled)
+	if s.in != nil {
+		s.in.hook(s.OnSubscribed, s.OnCancelled)
+	}
 	return s.in
 }
 
@@ -76,6 +78,9 @@ func (s *Sink[T]) isSink() bool { return true }
 func (s *Sink[T]) result() error { return s.life.result() }
 
 func (s *Sink[T]) open() error {
+	if s.in == nil {
+		return ErrNotMade
+	}
 	if err := s.life.begin(); err != nil {
 		return err
 	}

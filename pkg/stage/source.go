@@ -110,9 +110,16 @@ func (s *Source[T]) Inspect() Info {
 	return i
 }
 
-func (s *Source[T]) open() error { return s.life.begin() }
+func (s *Source[T]) open() error {
+	if s.out == nil {
+		return ErrNotMade
+	}
+	return s.life.begin()
+}
 
 func (s *Source[T]) ask() {}
+
+func (s *Source[T]) begun() bool { return s.life.begun() }
 
 func (s *Source[T]) isSink() bool { return false }
 

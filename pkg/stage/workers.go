@@ -231,6 +231,9 @@ func (w *Workers[T]) isSink() bool { return true }
 func (w *Workers[T]) result() error { return w.life.result() }
 
 func (w *Workers[T]) open() error {
+	if w.in == nil {
+		return ErrNotMade
+	}
 	if err := w.life.begin(); err != nil {
 		return err
 	}
@@ -246,6 +249,7 @@ func (w *Workers[T]) open() error {
 func (w *Workers[T]) work(ctx context.Context, ours func(any) bool) {
 	hard, release := extend(ctx, orDefault(w.DrainTimeout))
 	defer release()
+	defer w.in.expect()()
 	defer when(ctx, func() { w.in.drain(ours) })()
 	defer when(hard, func() { w.in.stop(context.Cause(hard)) })()
 	v := verdict{Failed, ErrExited} // stands when a selector ends the goroutine

@@ -1,0 +1,118 @@
+package stage_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicenet/sluice/pkg/dispatch"
+	"github.com/sluicenet/sluice/pkg/stage"
+	"github.com/stretchr/testify/require"
+)
+
+// A stage that was connected and not run is found out after the subscription's timeout,
+// by its name, whoever waits for it.
+func TestConnectedAndNotRun(t *testing.T) {
+	f := func(name string, after time.Duration, to func(src stage.Outlet[int], opts ...stage.Option) stage.Runner, opts ...stage.Option) {
+		bubble(t, name, func(t *testing.T) {
+			src := counter(10)
+			src.Name = "forgotten"
+			consumer := to(src, opts...)
+			began := time.Now()
+			err := stage.Run(t.Context(), consumer)
+			require.ErrorIs(t, err, stage.ErrNotRun)
+			require.ErrorContains(t, err, `"forgotten"`)
+			require.Equal(t, after, time.Since(began))
+		})
+	}
+	sink := func(src stage.Outlet[int], opts ...stage.Option) stage.Runner {
+		sink, _ := keeper()
+		stage.Connect(src, sink, opts...)
+		return sink
+	}
+	f("sink", 5*time.Second, sink)
+	f("whatever its mode", 5*time.Second, sink, stage.Temporary)
+	f("as long as it may take", time.Hour, sink, stage.Timeout(time.Hour))
+	f("view", 5*time.Second, func(src stage.Outlet[int], opts ...stage.Option) stage.Runner {
+		src.(*stage.Source[int]).Dispatcher = dispatch.Broadcast[int]()
+		return sink(stage.Where(src, func(int) bool { return true }), opts...)
+	})
+	f("gate and sink", 5*time.Second, func(src stage.Outlet[int], opts ...stage.Option) stage.Runner {
+		g := stage.NewGate(stage.Map(double))
+		stage.Connect(src, g, opts...)
+		return stage.Group(g, sink(g))
+	})
+	f("workers", 5*time.Second, func(src stage.Outlet[int], opts ...stage.Option) stage.Runner {
+		w := stage.NewWorkers(func(context.Context, int) error { return nil })
+		stage.Connect(src, w, opts...)
+		return w
+	})
+}
+
+// One that is run a little later, elsewhere, is waited for, and one that was
+// cancelled meanwhile is not.
+func TestConnectedAndRunLater(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src, never := counter(10), counter(10)
+		sink, got := keeper()
+		stage.Connect(src, sink)
+		sub := stage.Connect(never, sink, stage.Temporary)
+		wait, _ := start(t, sink)
+		synctest.Wait()
+		require.True(t, sub.Cancel())
+		time.Sleep(4 * time.Second)
+		require.NoError(t, src.Run(t.Context()))
+		require.NoError(t, wait())
+		require.Equal(t, upTo(0, 10), got.get())
+	})
+}
+
+// A manual subscription that nobody asks on says so.
+func TestNobodyAsks(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src := counter(10)
+		sink, _ := keeper()
+		sub := stage.Connect(src, sink, stage.Manual())
+		wait, stop := start(t, src, sink)
+		synctest.Wait()
+		require.Equal(t, "no-demand", sub.Info().State)
+		require.Equal(t, "no-demand", src.Inspect().Subscribers[0].State)
+		require.NoError(t, sub.Ask(4))
+		synctest.Wait()
+		require.Equal(t, "no-demand", sub.Info().State)
+		require.Equal(t, int64(4), sub.Info().Acked)
+		stop()
+		require.ErrorIs(t, wait(), context.Canceled)
+	})
+}
+
+// Stages that did not come from their constructors are refused, and nothing panics.
+func TestStagesAreMade(t *testing.T) {
+	runners := []stage.Runner{&stage.Source[int]{}, &stage.Gate[int, int]{}, &stage.Sink[int]{}, &stage.Workers[int]{}}
+	for _, r := range runners {
+		require.ErrorIs(t, r.Run(t.Context()), stage.ErrNotMade)
+		r.(stage.Inspector).Inspect()
+	}
+	for _, in := range []stage.Inlet[int]{&stage.Gate[int, int]{}, &stage.Sink[int]{}, &stage.Workers[int]{}} {
+		require.ErrorIs(t, stage.Connect(counter(1), in).Ready(t.Context()), stage.ErrNotMade)
+		_, err := stage.Subscribe(t.Context(), counter(1), in)
+		require.ErrorIs(t, err, stage.ErrNotMade)
+	}
+	for _, out := range []stage.Outlet[int]{&stage.Source[int]{}, &stage.Gate[int, int]{}} {
+		sink, _ := keeper()
+		sub := stage.Connect(out, sink)
+		require.ErrorIs(t, stage.Run(t.Context(), sink), stage.ErrNotMade)
+		require.ErrorIs(t, sub.Ready(t.Context()), stage.ErrNotMade)
+		_, err := stage.Subscribe(t.Context(), out, stage.NewSink(func(context.Context, []int) error { return nil }))
+		require.ErrorIs(t, err, stage.ErrNotMade)
+	}
+	src := &stage.Source[int]{}
+	require.ErrorIs(t, src.Push(1), stage.ErrNotMade)
+	_, err := src.PushWait(t.Context(), 1)
+	require.ErrorIs(t, err, stage.ErrNotMade)
+	none := func(context.Context, int) ([]int, error) { return nil, nil }
+	require.ErrorIs(t, stage.Handle(src, none)(1), stage.ErrNotMade)
+	require.ErrorIs(t, stage.Handle(&stage.Gate[int, int]{}, none)(1), stage.ErrNotMade)
+	require.ErrorIs(t, stage.HandleSink(&stage.Sink[int]{}, func(context.Context, int) error { return nil })(1), stage.ErrNotMade)
+}
