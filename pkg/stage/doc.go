@@ -57,4 +57,37 @@
 // is counted by reason and reported to OnDiscard. What a failed consumer had not
 // processed goes back to its producer, and from there to another subscriber, marked
 // with how often a handler had it: at least once. [AtMostOnce] turns that off.
+// # Features
+//
+// What there is, and by which name:
+//
+//	stages                     [Source], [Gate], [Sink]; [NewSource], [NewGate], [NewSink]
+//	map, filter                [Map], [Filter]
+//	sources of what is there   [FromChan], [FromSeq]
+//	running, stopping          [Run], [Runner], [Host], Source.DrainTimeout
+//	subscribing                [Connect] before the run, [Subscribe] during it, [Subscription]
+//	demand                     [MaxDemand], [MinDemand], [Unbounded]
+//	manual demand              [Manual], Subscription.Ask
+//	accumulate, forward        Source.Accumulate, Source.Forward
+//	pushed events, an emitter  Source.Push, Source.PushWait, Source.Finish
+//	buffers, overflow          Source.Buffer, [KeepLast], [KeepFirst], [Unlimited]
+//	discards                   Source.OnDiscard, Info.Discarded
+//	dispatchers                Source.Dispatcher; [dispatch.Demand], [dispatch.Broadcast]
+//	partitions                 [dispatch.Partition], [InPartition]
+//	selectors                  [Where]
+//	messages, calls            [Handle], [HandleSink]
+//	hooks                      Source.OnSubscribers, Sink.OnSubscribed, Sink.OnCancelled
+//	cancel modes               [Permanent], [Transient], [Temporary], [Joint]
+//	cancelling, reasons        Subscription.Cancel, [Ending], [Reason]
+//	ending a stage             io.EOF of a source, [Stop] of a gate or a sink
+//	at least, at most once     [AtMostOnce], [DeliveryInfo]
+//	where a batch comes from   [Delivery]
+//	worker pool                [NewPool]
+//	supervised workers         [NewWorkers], [Restart], [Tolerance], Workers.Terminate
+//	supervision                [Supervise], [Strategy], [Group]
+//	names                      [Names], [Register], [Named]
+//	loops, folds               [All], [Fold]
+//	introspection              [Inspector], [Info], [SubscriptionInfo], Subscription.Info
+//	watching events            [Tapper]
+//	conformance                package stagetest, for outlets of others
 package stage
