@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"io"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -27,11 +27,18 @@ type admin struct {
 // answerTime is how long other nodes are given, where the caller sets no limit.
 const answerTime = 3 * time.Second
 
-// ask calls one for every living member, at once, and returns who did not answer.
-// They get most of the time that the caller has, so that its answer arrives.
-func (a *admin) ask(ctx context.Context, scope sluicev1.Scope, one func(ctx context.Context, m member, c sluicev1.AdminServiceClient) error) []*sluicev1.Unreachable {
+// silence is a member that did not answer.
+type silence struct {
+	member
+	err error
+}
+
+// ask calls one for every living member, at once, and returns what they said, and who
+// did not answer, or refused to. They get most of the time that the caller has, so that
+// its answer arrives.
+func ask[T any](ctx context.Context, a *admin, scope sluicev1.Scope, one func(context.Context, sluicev1.AdminServiceClient) ([]T, error)) (said []T, silent []silence) {
 	if scope == sluicev1.Scope_SCOPE_NODE {
-		return nil
+		return nil, nil
 	}
 	limit := answerTime
 	if d, ok := ctx.Deadline(); ok {
@@ -41,59 +48,66 @@ func (a *admin) ask(ctx context.Context, scope sluicev1.Scope, one func(ctx cont
 	defer cancel()
 	members, _ := a.n.cluster.view()
 	var mu sync.Mutex
-	var silent []*sluicev1.Unreachable
 	var wg sync.WaitGroup
 	for _, m := range members {
 		if m.gone {
 			continue
 		}
 		wg.Go(func() {
+			var rows []T
 			conn, done, err := a.n.peers.dial(m.address)
 			if err == nil {
 				defer done()
-				err = one(ctx, m, sluicev1.NewAdminServiceClient(conn))
+				rows, err = one(ctx, sluicev1.NewAdminServiceClient(conn))
 			}
-			if err == nil {
-				return
-			}
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				err = errors.New("no answer in time")
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			silent = append(silent, &sluicev1.Unreachable{Node: m.node, Address: m.address, Error: status.Convert(err).Message()})
+			said = append(said, rows...)
+			if err != nil {
+				silent = append(silent, silence{m, err})
+			}
 		})
 	}
 	wg.Wait()
-	sort.Slice(silent, func(i, j int) bool { return silent[i].GetNode() < silent[j].GetNode() })
-	return silent
+	sort.Slice(silent, func(i, j int) bool { return silent[i].node < silent[j].node })
+	return said, silent
+}
+
+// unreachable is how the silent are named in an answer.
+func unreachable(silent []silence) []*sluicev1.Unreachable {
+	var all []*sluicev1.Unreachable
+	for _, s := range silent {
+		all = append(all, &sluicev1.Unreachable{Node: s.node, Address: s.address, Error: status.Convert(s.err).Message()})
+	}
+	return all
 }
 
 func (a *admin) ListNodes(ctx context.Context, q *sluicev1.ListNodesRequest) (*sluicev1.ListNodesResponse, error) {
-	reply := &sluicev1.ListNodesResponse{Nodes: []*sluicev1.NodeInfo{a.self()}}
-	var mu sync.Mutex
-	answered := map[string]bool{}
-	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, m member, c sluicev1.AdminServiceClient) error {
+	said, silent := ask(ctx, a, q.GetScope(), func(ctx context.Context, c sluicev1.AdminServiceClient) ([]*sluicev1.NodeInfo, error) {
 		r, err := c.ListNodes(ctx, &sluicev1.ListNodesRequest{Scope: sluicev1.Scope_SCOPE_NODE})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, other := range r.GetNodes() {
-			m.mark(other)
-			reply.Nodes = append(reply.Nodes, other)
-			answered[m.name] = true
-		}
-		return nil
+		return r.GetNodes(), err
 	})
+	reply := &sluicev1.ListNodesResponse{Nodes: append([]*sluicev1.NodeInfo{a.self()}, said...), Unreachable: unreachable(silent)}
 	if q.GetScope() == sluicev1.Scope_SCOPE_NODE {
 		return reply, nil
 	}
 	members, _ := a.n.cluster.view()
 	for _, m := range members {
-		if !answered[m.name] {
-			reply.Nodes = append(reply.Nodes, m.info())
+		answer := slices.IndexFunc(said, func(i *sluicev1.NodeInfo) bool { return i.GetName() == m.node && i.GetIncarnation() == m.incarnation })
+		switch {
+		case answer < 0:
+			info := m.info()
+			for _, s := range silent {
+				if s.name == m.name && status.Code(s.err) == codes.PermissionDenied {
+					info.State, info.Error = sluicev1.NodeState_NODE_STATE_ALIVE, status.Convert(s.err).Message()
+				}
+			}
+			reply.Nodes = append(reply.Nodes, info)
+		default:
+			m.mark(said[answer])
 		}
 	}
 	sort.Slice(reply.Nodes, func(i, j int) bool { return reply.Nodes[i].GetName() < reply.Nodes[j].GetName() })
@@ -110,7 +124,8 @@ func (a *admin) self() *sluicev1.NodeInfo {
 	i := &sluicev1.NodeInfo{
 		Name: n.config.Name, State: state, GrpcAddress: n.address, GossipAddress: n.cluster.gossip,
 		Zone: n.config.Zone, Incarnation: n.incarnation, Version: n.config.Version,
-		Stages: int32(len(n.stages)), Outlets: int32(len(n.publications())), Uptime: durationpb.New(time.Since(n.started)),
+		Refused: n.denials.all(),
+		Stages:  int32(len(n.stages)), Outlets: int32(len(n.publications())), Uptime: durationpb.New(time.Since(n.started)),
 	}
 	n.cluster.clashes().mark(i)
 	return i
@@ -142,14 +157,11 @@ func (a *admin) ListOutlets(ctx context.Context, q *sluicev1.ListOutletsRequest)
 			Partitions: int32(o.Partitions), Subscribers: int32(len(p.rows())), Ended: o.Ended,
 		})
 	}
-	var mu sync.Mutex
-	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
+	said, silent := ask(ctx, a, q.GetScope(), func(ctx context.Context, c sluicev1.AdminServiceClient) ([]*sluicev1.OutletInfo, error) {
 		r, err := c.ListOutlets(ctx, &sluicev1.ListOutletsRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
-		mu.Lock()
-		defer mu.Unlock()
-		reply.Outlets = append(reply.Outlets, r.GetOutlets()...)
-		return err
+		return r.GetOutlets(), err
 	})
+	reply.Outlets, reply.Unreachable = append(reply.Outlets, said...), unreachable(silent)
 	return reply, nil
 }
 
@@ -158,14 +170,11 @@ func (a *admin) ListStages(ctx context.Context, q *sluicev1.ListStagesRequest) (
 	for _, s := range a.n.stages {
 		reply.Stages = append(reply.Stages, stageInfo(a.n.config.Name, s.Inspect()))
 	}
-	var mu sync.Mutex
-	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
+	said, silent := ask(ctx, a, q.GetScope(), func(ctx context.Context, c sluicev1.AdminServiceClient) ([]*sluicev1.StageInfo, error) {
 		r, err := c.ListStages(ctx, &sluicev1.ListStagesRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
-		mu.Lock()
-		defer mu.Unlock()
-		reply.Stages = append(reply.Stages, r.GetStages()...)
-		return err
+		return r.GetStages(), err
 	})
+	reply.Stages, reply.Unreachable = append(reply.Stages, said...), unreachable(silent)
 	return reply, nil
 }
 
@@ -201,14 +210,11 @@ func (a *admin) ListSubscriptions(ctx context.Context, q *sluicev1.ListSubscript
 	for _, i := range infos {
 		reply.Subscriptions = append(reply.Subscriptions, localRows(a.n.config.Name, i, consumers)...)
 	}
-	var mu sync.Mutex
-	reply.Unreachable = a.ask(ctx, q.GetScope(), func(ctx context.Context, _ member, c sluicev1.AdminServiceClient) error {
+	said, silent := ask(ctx, a, q.GetScope(), func(ctx context.Context, c sluicev1.AdminServiceClient) ([]*sluicev1.SubscriptionInfo, error) {
 		r, err := c.ListSubscriptions(ctx, &sluicev1.ListSubscriptionsRequest{Scope: sluicev1.Scope_SCOPE_NODE}, largeAnswer)
-		mu.Lock()
-		defer mu.Unlock()
-		reply.Subscriptions = append(reply.Subscriptions, r.GetSubscriptions()...)
-		return err
+		return r.GetSubscriptions(), err
 	})
+	reply.Subscriptions, reply.Unreachable = append(reply.Subscriptions, said...), unreachable(silent)
 	return reply, nil
 }
 
@@ -265,152 +271,4 @@ func localRows(node string, i stage.Info, consumers consumers) []*sluicev1.Subsc
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// tapRoom is how many events may wait for a slow tap before it misses some.
-const tapRoom = 256
-
-// tapped is an event that a tap shows. It is encoded only when it is shown.
-type tapped struct {
-	said   *sluicev1.TapResponse
-	encode func() []byte
-}
-
-func (a *admin) Tap(q *sluicev1.TapRequest, out sluicev1.AdminService_TapServer) error {
-	ctx, cancel := context.WithCancel(out.Context())
-	defer cancel()
-	events := make(chan tapped, tapRoom)
-	ends, err := a.tapAll(ctx, q, events)
-	if err != nil {
-		return err
-	}
-	// From here on it misses nothing without saying so.
-	if err := out.SendHeader(nil); err != nil {
-		return err
-	}
-	for shown := int64(0); q.GetLimit() <= 0 || shown < q.GetLimit(); {
-		select {
-		case e := <-events:
-			if e.encode != nil {
-				e.said.Event = e.encode()
-			}
-			if err := out.Send(e.said); err != nil {
-				return err
-			}
-			if len(e.said.GetUnreachable()) == 0 {
-				shown++
-			}
-		case <-ends:
-			// Nobody sends any more: what waits is shown, and that is all.
-			if len(events) == 0 {
-				return nil
-			}
-		case <-ctx.Done():
-			return status.FromContextError(ctx.Err()).Err()
-		case <-a.n.ctx.Done():
-			return status.Error(codes.Unavailable, "the node is stopped")
-		}
-	}
-	return nil
-}
-
-// tapAll taps the outlet here and, if asked, wherever else it is offered. ends is
-// closed when all of them have ended.
-func (a *admin) tapAll(ctx context.Context, q *sluicev1.TapRequest, events chan tapped) (ends <-chan struct{}, err error) {
-	var taps sync.WaitGroup
-	found := false
-	a.n.mu.Lock()
-	p := a.n.published[q.GetOutlet()]
-	a.n.mu.Unlock()
-	if p != nil {
-		stop, err := a.tapHere(p, events)
-		if err != nil {
-			return nil, status.Error(codes.Unimplemented, err.Error())
-		}
-		found = true
-		taps.Go(func() {
-			defer stop()
-			select {
-			case <-p.done():
-			case <-ctx.Done():
-			}
-		})
-	}
-	if q.GetScope() != sluicev1.Scope_SCOPE_NODE {
-		publishers, _ := a.n.cluster.find(q.GetOutlet(), "")
-		for _, m := range publishers {
-			if m.node != a.n.config.Name {
-				found = true
-				taps.Go(func() { a.tapThere(ctx, q, m, events) })
-			}
-		}
-	}
-	if !found {
-		return nil, status.Errorf(codes.NotFound, "no node offers an outlet %q", q.GetOutlet())
-	}
-	over := make(chan struct{})
-	go func() {
-		taps.Wait()
-		close(over)
-	}()
-	return over, nil
-}
-
-// tapHere shows what an outlet of this node emits. It runs as a part of the flow, so
-// it does not wait: what finds no room is missed, and counted.
-func (a *admin) tapHere(p publication, events chan<- tapped) (stop func(), err error) {
-	var missed int64
-	codec := p.offer().Codec
-	return p.tap(func(n int, encode func(i int) func() []byte) {
-		for i := range n {
-			// Nothing is made for an event that finds no room.
-			if len(events) == cap(events) {
-				missed += int64(n - i)
-				return
-			}
-			select {
-			case events <- tapped{&sluicev1.TapResponse{Node: a.n.config.Name, Codec: codec, Missed: missed}, encode(i)}:
-				missed = 0
-			default:
-				missed++
-			}
-		}
-	})
-}
-
-// tapThere shows what another node shows, and says so when it does not.
-func (a *admin) tapThere(ctx context.Context, q *sluicev1.TapRequest, m publisher, to chan<- tapped) {
-	show := func(r *sluicev1.TapResponse) bool {
-		select {
-		case to <- tapped{said: r}:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	err := func() error {
-		conn, done, err := a.n.peers.dial(m.address)
-		if err != nil {
-			return err
-		}
-		defer done()
-		from, err := sluicev1.NewAdminServiceClient(conn).Tap(ctx, &sluicev1.TapRequest{
-			Outlet: q.GetOutlet(), Limit: q.GetLimit(), Scope: sluicev1.Scope_SCOPE_NODE,
-		})
-		if err != nil {
-			return err
-		}
-		for {
-			r, err := from.Recv()
-			if err != nil {
-				return err
-			}
-			if !show(r) {
-				return ctx.Err()
-			}
-		}
-	}()
-	if err != io.EOF { //nolint:errorlint // as Recv returns it
-		show(&sluicev1.TapResponse{Unreachable: []*sluicev1.Unreachable{{Node: m.node, Address: m.address, Error: status.Convert(err).Message()}}})
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	"github.com/sluicenet/sluice/internal/registry"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -30,7 +31,8 @@ func (c *catalogs) GetCatalog(context.Context, *sluicev1.GetCatalogRequest) (*sl
 // largeAnswer is for calls whose answer grows with what a node offers.
 var largeAnswer = grpc.MaxCallRecvMsgSize(maxCatalog)
 
-// fetchCatalog asks the node at an address what it offers.
+// fetchCatalog asks the node at an address what it offers. What that may not publish is
+// left out.
 func (n *Node) fetchCatalog(ctx context.Context, address string) (registry.Catalog, error) {
 	conn, done, err := n.peers.dial(address)
 	if err != nil {
@@ -39,13 +41,17 @@ func (n *Node) fetchCatalog(ctx context.Context, address string) (registry.Catal
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
-	reply, err := sluicev1.NewCatalogServiceClient(conn).GetCatalog(ctx, &sluicev1.GetCatalogRequest{}, largeAnswer)
+	var from peer.Peer
+	reply, err := sluicev1.NewCatalogServiceClient(conn).GetCatalog(ctx, &sluicev1.GetCatalogRequest{}, largeAnswer, grpc.Peer(&from))
 	if err != nil {
 		return registry.Catalog{}, err
 	}
 	got := reply.GetCatalog()
 	c := registry.Catalog{Node: got.GetNode(), Incarnation: got.GetIncarnation(), Version: got.GetVersion()}
 	for _, o := range got.GetOutlets() {
+		if n.checkPublish(&from, o.GetName()) != nil {
+			continue // it is said
+		}
 		c.Outlets = append(c.Outlets, registry.Outlet{
 			Name: o.GetName(), EventType: o.GetEventType(), Codec: o.GetCodec(),
 			Dispatcher: o.GetDispatcher(), Partitions: int(o.GetPartitions()), Ended: o.GetEnded(),

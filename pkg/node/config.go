@@ -48,6 +48,13 @@ type Config struct {
 	// TLS encrypts the connections between nodes, and of operators, and says who they
 	// are. Without it, whoever reaches the node may do everything.
 	TLS TLS
+	// Authorize says who may do what, by the identities of their certificates. Without
+	// rules, whoever has a certificate of the CA may do everything; with the first rule,
+	// what no rule allows is forbidden. It takes TLS.
+	Authorize []Rule
+	// AdminAnywhere lets operators on other machines in where there is no TLS. Without
+	// it, those on the machine of the node are answered.
+	AdminAnywhere bool
 
 	// Reflection lets tools such as grpcurl ask the server what it offers.
 	Reflection bool
@@ -147,7 +154,10 @@ func (c *Config) check() error {
 	case c.MaxUnacked < 0 || c.MaxUnackedBytes < 0:
 		return fmt.Errorf("%w: MaxUnacked is %d, MaxUnackedBytes %d: 0 stands for the default, and less makes no sense", ErrConfig, c.MaxUnacked, c.MaxUnackedBytes)
 	}
-	return c.TLS.check()
+	if err := c.TLS.check(); err != nil {
+		return err
+	}
+	return c.checkRules()
 }
 
 func (c *Config) withDefaults() Config {

@@ -1,11 +1,17 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/sluicenet/sluice/pkg/wire"
 )
+
+// ruleTLS is that who connects shows a certificate of the CA.
+const ruleTLS = "tls"
 
 // A denial is something that the node did not let somebody do.
 type denial struct {
@@ -65,7 +71,11 @@ func (r *denials) add(x denial) {
 	if now.Sub(last.at) < sayAgain {
 		return
 	}
-	r.log.Warn("refused", "rule", x.rule, "who", key.who, "what", key.what, "why", clip(x.why), "hint", x.hint, "times", last.since)
+	level := slog.LevelInfo
+	if x.rule == ruleTLS || x.rule == string(wire.RuleForbidden) || x.rule == string(wire.RuleOtherIdentity) {
+		level = slog.LevelWarn
+	}
+	r.log.Log(context.Background(), level, "refused", "rule", x.rule, "who", key.who, "what", key.what, "why", clip(x.why), "hint", x.hint, "times", last.since)
 	*last = saidTimes{at: now}
 }
 

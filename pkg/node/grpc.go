@@ -44,8 +44,8 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
 		grpc.MaxRecvMsgSize(maxFrame),
-		grpc.ChainStreamInterceptor(n.recoverStream),
-		grpc.ChainUnaryInterceptor(n.recoverUnary),
+		grpc.ChainStreamInterceptor(n.recoverStream, n.guardStream),
+		grpc.ChainUnaryInterceptor(n.recoverUnary, n.guardUnary),
 	}
 	s := grpc.NewServer(options...)
 	sluicev1.RegisterSubscriptionServiceServer(s, &subscriptions{n: n})

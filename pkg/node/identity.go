@@ -21,6 +21,15 @@ func peerIdentity(ctx context.Context) string {
 	return identityOf(p)
 }
 
+// host is the host of an address.
+func host(a net.Addr) string {
+	h, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return h
+}
+
 func identityOf(p *peer.Peer) string {
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 		return mtls.PeerIdentity(info.State)

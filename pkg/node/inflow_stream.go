@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/peer"
+
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -54,6 +56,9 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 		}
 		if f.GetOpened() != nil {
 			unanswered.Stop()
+			if err := i.verify(call.Context()); err != nil {
+				return opened, wire.Going, err
+			}
 		}
 		if err = wire.CheckProducerFrame(f); err == nil {
 			err = r.frame(f)
@@ -206,4 +211,20 @@ func (r *reader[T]) flush() {
 	r.i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts})
 	clear(r.events)
 	r.events, r.again, r.attempts = r.events[:0], false, 0
+}
+
+// verify says whether who has answered may publish the outlet. Where not, the stream
+// is no good; that gossip has led to it is no reason to give up.
+func (i *inflow[T]) verify(answered context.Context) error {
+	p, ok := peer.FromContext(answered)
+	if !ok {
+		p = &peer.Peer{}
+	}
+	err := i.n.checkPublish(p, i.port.Name())
+	if err != nil {
+		i.mu.Lock()
+		i.core.Broken()
+		i.mu.Unlock()
+	}
+	return err
 }

@@ -156,6 +156,7 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
 	n.keepTLS()
+	n.checkOwn()
 	context.AfterFunc(ctx, n.drain)
 	close(n.up)
 	n.log.Info("node started", "grpc", n.address, "gossip", n.cluster.gossip, "cluster", n.config.Cluster)

@@ -87,9 +87,11 @@ type subscriber struct {
 // its session while there is one. The first outlives the second, so that a late
 // Open begins no ghost.
 type entry[T any] struct {
-	last   wire.Triple
-	held   *served[T]
-	forget time.Time
+	last wire.Triple
+	// identity is who has opened it, and the only one that may go on with it.
+	identity string
+	held     *served[T]
+	forget   time.Time
 }
 
 func (p *published[T]) done() <-chan struct{} { return p.outlet.Done() }
@@ -148,7 +150,12 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 	p.purge()
 	e := p.book[who]
 	if e == nil {
-		e = &entry[T]{}
+		e = &entry[T]{identity: s.identity}
+	}
+	if e.identity != s.identity {
+		return nil, nil, &wire.Error{Rule: wire.RuleOtherIdentity,
+			What: fmt.Sprintf("stage %q of node %q has subscribed as %q, and now %q comes in its name", who.stage, who.node, e.identity, s.identity),
+			Hint: "nodes of one cluster have names of their own; where the certificate is for somebody else now, wait until the resume window is over"}
 	}
 	verdict := wire.Judge(e.last, e.held != nil, opening.Triple, opening.Known)
 	switch {

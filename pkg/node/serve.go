@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluicenet/sluice/internal/authz"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -42,18 +43,20 @@ const maxSubscriber = 255
 // stream is one stream of a subscription, as its server sees it. One goroutine
 // receives and one sends.
 type stream struct {
-	attempt uint64
-	limit   int64         // the largest frame that the peer takes
-	wake    chan struct{} // there may be something to send
+	identity string // of the peer; empty without TLS
+	attempt  uint64
+	limit    int64         // the largest frame that the peer takes
+	wake     chan struct{} // there may be something to send
 
 	once  sync.Once
 	over  chan struct{}
 	cause error // with which the stream is closed; nil is OK
 }
 
-func newStream(o *sluicev1.Open) *stream {
+func newStream(o *sluicev1.Open, identity string) *stream {
 	return &stream{
-		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
+		identity: identity,
+		attempt:  o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
@@ -88,6 +91,10 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 	if err != nil {
 		return s.refuse(open, err)
 	}
+	who := peerIdentity(grpcStream.Context())
+	if !s.n.allows(who, authz.Subscribe, open.GetOutlet()) {
+		return s.refuse(open, forbidden(s.n.config.Name, who, authz.Subscribe, open.GetOutlet()))
+	}
 	s.n.mu.Lock()
 	p := s.n.published[open.GetOutlet()]
 	s.n.mu.Unlock()
@@ -95,7 +102,7 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 		return s.refuse(open, &wire.Error{Rule: wire.RuleUnknownOutlet,
 			What: fmt.Sprintf("no outlet %q is offered here", open.GetOutlet()), Hint: "sluicectl outlets lists what is offered"})
 	}
-	own := newStream(open)
+	own := newStream(open, who)
 	held, err := p.open(open, opening, own)
 	if err != nil {
 		return s.refuse(open, err)
@@ -128,8 +135,9 @@ func (s *subscriptions) refuse(o *sluicev1.Open, err error) error {
 	}
 	said := *e
 	said.Epoch, said.What = s.n.incarnation, clip(e.What)
-	s.n.log.Info("subscription refused", "outlet", o.GetOutlet(), "stage", o.GetSubscriber().GetStage(),
-		"of", o.GetSubscriber().GetNode(), "rule", string(e.Rule), "what", said.What)
+	who := o.GetSubscriber()
+	s.n.denials.add(denial{rule: string(e.Rule), who: fmt.Sprintf("stage %q of node %q", who.GetStage(), who.GetNode()),
+		what: fmt.Sprintf("subscribe %q", o.GetOutlet()), why: said.What, hint: e.Hint})
 	return &said
 }
 

@@ -85,11 +85,7 @@ func (h handshakes) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 	patient.taken.Store(err == nil)
 	// Who connects and leaves without a word looks if somebody listens.
 	if err != nil && !errors.Is(err, io.EOF) && h.n.ctx.Err() == nil {
-		from := conn.RemoteAddr().String()
-		if host, _, splits := net.SplitHostPort(from); splits == nil {
-			from = host
-		}
-		h.n.denials.add(denial{rule: "tls", who: from, what: "connect", why: err.Error(),
+		h.n.denials.add(denial{rule: ruleTLS, who: host(conn.RemoteAddr()), what: "connect", why: err.Error(),
 			hint: "see that it has a certificate of the CA of this node, and that both clocks are right"})
 	}
 	return secure, info, err

@@ -53,6 +53,10 @@ const (
 	// RuleEnded: a session that has ended takes no events, and an outlet that has
 	// ended no subscribers.
 	RuleEnded Rule = "ended"
+	// RuleForbidden: who wants something is allowed to do it.
+	RuleForbidden Rule = "forbidden"
+	// RuleOtherIdentity: a subscriber is continued by whom it was begun by.
+	RuleOtherIdentity Rule = "other-identity"
 )
 
 // Rules of positions.
@@ -134,6 +138,8 @@ var codeOf = map[Rule]codes.Code{
 	RuleUnsupportedTerms:    codes.Unimplemented,
 	RuleDraining:            codes.Unavailable,
 	RuleEnded:               codes.FailedPrecondition,
+	RuleForbidden:           codes.PermissionDenied,
+	RuleOtherIdentity:       codes.PermissionDenied,
 	RuleAskNotPositive:      codes.InvalidArgument,
 	RuleAskTooLarge:         codes.InvalidArgument,
 	RuleAckBeyondSent:       codes.OutOfRange,

@@ -367,6 +367,9 @@ type NodeInfo struct {
 	Outlets       int32                  `protobuf:"varint,9,opt,name=outlets,proto3" json:"outlets,omitempty"`
 	Uptime        *durationpb.Duration   `protobuf:"bytes,10,opt,name=uptime,proto3" json:"uptime,omitempty"`
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
+	// What the node did not let others do since it runs, by rule: forbidden,
+	// other-identity, tls, and those of the protocol.
+	Refused       map[string]int64 `protobuf:"bytes,12,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +479,13 @@ func (x *NodeInfo) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *NodeInfo) GetRefused() map[string]int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
 }
 
 type ListOutletsRequest struct {
@@ -1320,7 +1330,7 @@ const file_sluice_v1_admin_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\x0e2\x10.sluice.v1.ScopeR\x05scope\"x\n" +
 	"\x11ListNodesResponse\x12)\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x13.sluice.v1.NodeInfoR\x05nodes\x128\n" +
-	"\vunreachable\x18\x02 \x03(\v2\x16.sluice.v1.UnreachableR\vunreachable\"\xdf\x02\n" +
+	"\vunreachable\x18\x02 \x03(\v2\x16.sluice.v1.UnreachableR\vunreachable\"\xd7\x03\n" +
 	"\bNodeInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.sluice.v1.NodeStateR\x05state\x12!\n" +
@@ -1333,7 +1343,11 @@ const file_sluice_v1_admin_proto_rawDesc = "" +
 	"\aoutlets\x18\t \x01(\x05R\aoutlets\x121\n" +
 	"\x06uptime\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"<\n" +
+	"\x05error\x18\v \x01(\tR\x05error\x12:\n" +
+	"\arefused\x18\f \x03(\v2 .sluice.v1.NodeInfo.RefusedEntryR\arefused\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"<\n" +
 	"\x12ListOutletsRequest\x12&\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x10.sluice.v1.ScopeR\x05scope\"\x80\x01\n" +
 	"\x13ListOutletsResponse\x12/\n" +
@@ -1453,7 +1467,7 @@ func file_sluice_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_sluice_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_sluice_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_sluice_v1_admin_proto_goTypes = []any{
 	(Scope)(0),                        // 0: sluice.v1.Scope
 	(NodeState)(0),                    // 1: sluice.v1.NodeState
@@ -1473,44 +1487,46 @@ var file_sluice_v1_admin_proto_goTypes = []any{
 	(*SubscriptionInfo)(nil),          // 15: sluice.v1.SubscriptionInfo
 	(*TapRequest)(nil),                // 16: sluice.v1.TapRequest
 	(*TapResponse)(nil),               // 17: sluice.v1.TapResponse
-	nil,                               // 18: sluice.v1.StageInfo.DiscardedEntry
-	(*durationpb.Duration)(nil),       // 19: google.protobuf.Duration
+	nil,                               // 18: sluice.v1.NodeInfo.RefusedEntry
+	nil,                               // 19: sluice.v1.StageInfo.DiscardedEntry
+	(*durationpb.Duration)(nil),       // 20: google.protobuf.Duration
 }
 var file_sluice_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: sluice.v1.ListNodesRequest.scope:type_name -> sluice.v1.Scope
 	6,  // 1: sluice.v1.ListNodesResponse.nodes:type_name -> sluice.v1.NodeInfo
 	3,  // 2: sluice.v1.ListNodesResponse.unreachable:type_name -> sluice.v1.Unreachable
 	1,  // 3: sluice.v1.NodeInfo.state:type_name -> sluice.v1.NodeState
-	19, // 4: sluice.v1.NodeInfo.uptime:type_name -> google.protobuf.Duration
-	0,  // 5: sluice.v1.ListOutletsRequest.scope:type_name -> sluice.v1.Scope
-	9,  // 6: sluice.v1.ListOutletsResponse.outlets:type_name -> sluice.v1.OutletInfo
-	3,  // 7: sluice.v1.ListOutletsResponse.unreachable:type_name -> sluice.v1.Unreachable
-	0,  // 8: sluice.v1.ListStagesRequest.scope:type_name -> sluice.v1.Scope
-	12, // 9: sluice.v1.ListStagesResponse.stages:type_name -> sluice.v1.StageInfo
-	3,  // 10: sluice.v1.ListStagesResponse.unreachable:type_name -> sluice.v1.Unreachable
-	18, // 11: sluice.v1.StageInfo.discarded:type_name -> sluice.v1.StageInfo.DiscardedEntry
-	0,  // 12: sluice.v1.ListSubscriptionsRequest.scope:type_name -> sluice.v1.Scope
-	15, // 13: sluice.v1.ListSubscriptionsResponse.subscriptions:type_name -> sluice.v1.SubscriptionInfo
-	3,  // 14: sluice.v1.ListSubscriptionsResponse.unreachable:type_name -> sluice.v1.Unreachable
-	2,  // 15: sluice.v1.SubscriptionInfo.side:type_name -> sluice.v1.SubscriptionSide
-	19, // 16: sluice.v1.SubscriptionInfo.age:type_name -> google.protobuf.Duration
-	0,  // 17: sluice.v1.TapRequest.scope:type_name -> sluice.v1.Scope
-	3,  // 18: sluice.v1.TapResponse.unreachable:type_name -> sluice.v1.Unreachable
-	4,  // 19: sluice.v1.AdminService.ListNodes:input_type -> sluice.v1.ListNodesRequest
-	7,  // 20: sluice.v1.AdminService.ListOutlets:input_type -> sluice.v1.ListOutletsRequest
-	10, // 21: sluice.v1.AdminService.ListStages:input_type -> sluice.v1.ListStagesRequest
-	13, // 22: sluice.v1.AdminService.ListSubscriptions:input_type -> sluice.v1.ListSubscriptionsRequest
-	16, // 23: sluice.v1.AdminService.Tap:input_type -> sluice.v1.TapRequest
-	5,  // 24: sluice.v1.AdminService.ListNodes:output_type -> sluice.v1.ListNodesResponse
-	8,  // 25: sluice.v1.AdminService.ListOutlets:output_type -> sluice.v1.ListOutletsResponse
-	11, // 26: sluice.v1.AdminService.ListStages:output_type -> sluice.v1.ListStagesResponse
-	14, // 27: sluice.v1.AdminService.ListSubscriptions:output_type -> sluice.v1.ListSubscriptionsResponse
-	17, // 28: sluice.v1.AdminService.Tap:output_type -> sluice.v1.TapResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 4: sluice.v1.NodeInfo.uptime:type_name -> google.protobuf.Duration
+	18, // 5: sluice.v1.NodeInfo.refused:type_name -> sluice.v1.NodeInfo.RefusedEntry
+	0,  // 6: sluice.v1.ListOutletsRequest.scope:type_name -> sluice.v1.Scope
+	9,  // 7: sluice.v1.ListOutletsResponse.outlets:type_name -> sluice.v1.OutletInfo
+	3,  // 8: sluice.v1.ListOutletsResponse.unreachable:type_name -> sluice.v1.Unreachable
+	0,  // 9: sluice.v1.ListStagesRequest.scope:type_name -> sluice.v1.Scope
+	12, // 10: sluice.v1.ListStagesResponse.stages:type_name -> sluice.v1.StageInfo
+	3,  // 11: sluice.v1.ListStagesResponse.unreachable:type_name -> sluice.v1.Unreachable
+	19, // 12: sluice.v1.StageInfo.discarded:type_name -> sluice.v1.StageInfo.DiscardedEntry
+	0,  // 13: sluice.v1.ListSubscriptionsRequest.scope:type_name -> sluice.v1.Scope
+	15, // 14: sluice.v1.ListSubscriptionsResponse.subscriptions:type_name -> sluice.v1.SubscriptionInfo
+	3,  // 15: sluice.v1.ListSubscriptionsResponse.unreachable:type_name -> sluice.v1.Unreachable
+	2,  // 16: sluice.v1.SubscriptionInfo.side:type_name -> sluice.v1.SubscriptionSide
+	20, // 17: sluice.v1.SubscriptionInfo.age:type_name -> google.protobuf.Duration
+	0,  // 18: sluice.v1.TapRequest.scope:type_name -> sluice.v1.Scope
+	3,  // 19: sluice.v1.TapResponse.unreachable:type_name -> sluice.v1.Unreachable
+	4,  // 20: sluice.v1.AdminService.ListNodes:input_type -> sluice.v1.ListNodesRequest
+	7,  // 21: sluice.v1.AdminService.ListOutlets:input_type -> sluice.v1.ListOutletsRequest
+	10, // 22: sluice.v1.AdminService.ListStages:input_type -> sluice.v1.ListStagesRequest
+	13, // 23: sluice.v1.AdminService.ListSubscriptions:input_type -> sluice.v1.ListSubscriptionsRequest
+	16, // 24: sluice.v1.AdminService.Tap:input_type -> sluice.v1.TapRequest
+	5,  // 25: sluice.v1.AdminService.ListNodes:output_type -> sluice.v1.ListNodesResponse
+	8,  // 26: sluice.v1.AdminService.ListOutlets:output_type -> sluice.v1.ListOutletsResponse
+	11, // 27: sluice.v1.AdminService.ListStages:output_type -> sluice.v1.ListStagesResponse
+	14, // 28: sluice.v1.AdminService.ListSubscriptions:output_type -> sluice.v1.ListSubscriptionsResponse
+	17, // 29: sluice.v1.AdminService.Tap:output_type -> sluice.v1.TapResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_admin_proto_init() }
@@ -1525,7 +1541,7 @@ func file_sluice_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_admin_proto_rawDesc), len(file_sluice_v1_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
