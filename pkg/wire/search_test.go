@@ -53,7 +53,9 @@ func (b bounds) caps() bounds {
 
 // search returns the number of states, and the shortest way to one that is bad or
 // that has no way to the end.
-func search(b bounds) (int, string) {
+func search(b bounds) (int, string) { return searchFrom(newWorld(b)) }
+
+func searchFrom(w *world) (int, string) {
 	type from struct {
 		state int
 		step  string
@@ -62,7 +64,7 @@ func search(b bounds) (int, string) {
 	var came []from
 	var back [][]int // by steps that are no faults
 	var ends []int
-	queue := []*world{newWorld(b)}
+	queue := []*world{w}
 	add := func(w *world, f from) (int, bool) {
 		h := w.key()
 		if id, ok := known[h]; ok {
