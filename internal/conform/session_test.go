@@ -148,7 +148,7 @@ func (c *consuming) Cancel(x stage.Cancel[int]) {
 	}
 	_ = c.do(func() error {
 		c.processed(x.Acked, x.Done, true)
-		return c.core.Cancel(kind, x.Reason)
+		return c.core.Cancel(kind, x.Reason, x.Tried...)
 	})
 }
 
@@ -237,7 +237,6 @@ type producing struct {
 	down *pipe[*sluicev1.ProducerFrame]
 	core *wire.Producer
 	up   stage.Upstream[int]
-	max  int64 // a handler's batch
 	kept []stage.Returned[int]
 
 	mu    sync.Mutex
@@ -279,7 +278,7 @@ func (p *producing) run(outlet stage.Outlet[int], terms stage.Terms, up *pipe[*s
 		Triple: wire.Triple{Incarnation: open.GetIncarnation(), Session: open.GetSession(), Attempt: open.GetAttempt()},
 	}, maxUnacked)
 	if err == nil {
-		p.core, p.max = core, max(terms.MaxDemand-terms.MinDemand, 1)
+		p.core = core
 		p.up, err = outlet.Attach(terms, p)
 		// Who comes late is told how it has ended.
 		if over := new(stage.EndedError); errors.As(err, &over) {
@@ -337,7 +336,7 @@ func (p *producing) frame(f *sluicev1.SubscriberFrame) error {
 			return err
 		}
 		p.giveBack(func() wire.Step {
-			step, err = p.core.Cancel(f.Cancel.GetKind(), f.Cancel.GetAcked(), done)
+			step, err = p.core.Cancel(f.Cancel.GetKind(), f.Cancel.GetAcked(), done, wire.DoneOf(f.Cancel.GetTried())...)
 			return step
 		}, f.Cancel.GetReason())
 		return err
@@ -381,7 +380,7 @@ func (p *producing) giveBack(end func() wire.Step, why string) {
 	for _, r := range step.Return {
 		for at := r.First; at <= r.Last; at++ {
 			one := p.kept[at-base-1]
-			if at <= c.Acked+p.max {
+			if slices.ContainsFunc(step.Tried, func(t credit.Range) bool { return t.First <= at && at <= t.Last }) {
 				one.Attempts++
 			}
 			c.Rest = append(c.Rest, one)

@@ -12,7 +12,7 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 	base := v.core.Acked() - step.Release // the position before kept[0]
 	if len(step.Return) > 0 {
 		t.cancel = &stage.Cancel[T]{
-			Acked: step.Return[0].First - 1, Done: between(step.Return, base+step.Release), Rest: v.returned(step.Return, base),
+			Acked: step.Return[0].First - 1, Done: between(step.Return, base+step.Release), Rest: v.returned(step, base),
 		}
 	}
 	if step.Release > 0 {
@@ -27,26 +27,39 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 	return t
 }
 
-// returned are the events at positions that are given back. Those that the consumer
-// may have been handling count as tried: one batch at most, or all of them where it
-// finishes events out of order.
-func (v *served[T]) returned(ranges []credit.Range, base int64) []stage.Returned[T] {
-	var rest []stage.Returned[T]
-	tried := ranges[0].First - 1 + max(v.terms.MaxDemand-v.terms.MinDemand, 1)
-	if len(ranges) > 1 {
-		tried = ranges[len(ranges)-1].Last
+// returned are the events that are given back. Those that a handler had count as tried.
+func (v *served[T]) returned(step wire.Step, base int64) []stage.Returned[T] {
+	var tried credit.Ranges
+	for _, r := range step.Tried {
+		tried.Add(r.First, r.Last)
 	}
-	for _, r := range ranges {
+	if !step.Told {
+		tried = v.guess(step.Return)
+	}
+	var rest []stage.Returned[T]
+	for _, r := range step.Return {
 		for at := r.First; at <= r.Last; at++ {
 			it := v.kept[at-base-1]
 			attempts := int(it.attempts)
-			if at <= tried {
+			if tried.Contains(at) {
 				attempts++
 			}
 			rest = append(rest, stage.Returned[T]{Event: it.event, Attempts: attempts})
 		}
 	}
 	return rest
+}
+
+// guess says which positions of those that come back the handler of a consumer may have
+// had that died without a word: one batch at most, or everything where it finishes events
+// out of order.
+func (v *served[T]) guess(back []credit.Range) (tried credit.Ranges) {
+	last := back[0].First - 1 + max(v.terms.MaxDemand-v.terms.MinDemand, 1)
+	if len(back) > 1 {
+		last = back[len(back)-1].Last
+	}
+	tried.Add(back[0].First, last)
+	return tried
 }
 
 // drop gives what the session holds, queued events included, back to the stage,

@@ -88,7 +88,7 @@ func (i *inflow[T]) Cancel(c stage.Cancel[T]) {
 	if c.Drain {
 		kind = sluicev1.CancelKind_CANCEL_KIND_DRAIN
 	}
-	_ = i.core.Cancel(kind, clip(c.Reason))
+	_ = i.core.Cancel(kind, clip(c.Reason), c.Tried...)
 	if i.unwanted.IsZero() {
 		i.unwanted = time.Now()
 	}

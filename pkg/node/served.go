@@ -190,7 +190,7 @@ func (v *served[T]) cancel(c *sluicev1.Cancel) (todo[T], error) {
 		t.cancel = &stage.Cancel[T]{Drain: true, Acked: t.acked, Done: done, Reason: c.GetReason()}
 		return t, nil
 	}
-	step, err := v.core.Cancel(c.GetKind(), c.GetAcked(), done)
+	step, err := v.core.Cancel(c.GetKind(), c.GetAcked(), done, wire.DoneOf(c.GetTried())...)
 	if err != nil {
 		return todo[T]{}, err
 	}

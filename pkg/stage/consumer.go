@@ -183,14 +183,16 @@ type task[T any] struct {
 	call   call
 }
 
-// done books the first n events of the batch in hand, which is then out of hand, as
-// processed, and returns the ask that is due for its subscription, or 0; ack says
+// done books the first n events of the batch in hand as processed; the others stay in
+// hand. It returns the ask that is due for its subscription, or 0; ack says
 // that the producer is owed an acknowledgement without one: when nothing is left to
 // handle, or when nothing is ever asked again, because demand is unbounded. An ask is kept back with
 // hold, until release, and on a subscription that comes to its end, for good.
 func (c *consumer[T]) done(n int, hold bool) (in *inflow[T], ask int64, ack bool) {
 	in = c.hand.in
-	c.hand.in, c.hand.n = nil, 0
+	if c.hand.n -= n; c.hand.n == 0 {
+		c.hand.in = nil
+	}
 	in.events.take(n)
 	c.shift(in, n)
 	c.processed += int64(n)
@@ -271,31 +273,37 @@ func (c *consumer[T]) drain() {
 }
 
 // rest empties a subscription and returns what was received and not processed, in
-// order. The batch in hand counts as tried when tried is set.
-func (c *consumer[T]) rest(in *inflow[T], tried bool) []Returned[T] {
-	out := make([]Returned[T], 0, in.events.len())
+// order, and which positions of it a handler had: the first ones in hand, as many as
+// tried, and all that workers have. What is processed between those is not left out.
+func (c *consumer[T]) rest(in *inflow[T], tried int) (back []Returned[T], had []Range) {
+	back = make([]Returned[T], 0, in.events.len())
 	if in.lent != nil {
-		for _, at := range slices.Sorted(maps.Keys(in.lent.out)) {
+		positions := slices.Sorted(maps.Keys(in.lent.out))
+		for _, at := range positions {
 			r := in.lent.out[at]
 			r.Attempts++
-			out = append(out, r)
+			back = append(back, r)
+		}
+		if n := len(positions); n > 0 {
+			had = []Range{{First: positions[0], Last: positions[n-1]}}
 		}
 		clear(in.lent.out)
 	}
-	hand := len(out)
-	if c.hand.in == in && tried {
-		hand += c.hand.n
+	hand := len(back)
+	if n := min(tried, c.hand.n); c.hand.in == in && n > 0 {
+		hand += n
+		had = []Range{{First: in.window.Acked() + 1, Last: in.window.Acked() + int64(n)}}
 	}
 	for _, r := range in.runs.items() {
 		for _, e := range in.events.take(r.n) {
 			attempts := r.attempts
-			if len(out) < hand {
+			if len(back) < hand {
 				attempts++ // it is in the batch in hand
 			}
-			out = append(out, Returned[T]{Event: e, Attempts: attempts})
+			back = append(back, Returned[T]{Event: e, Attempts: attempts})
 		}
 	}
 	in.runs = queue[run]{}
 	in.events.sweep()
-	return out
+	return back, had
 }

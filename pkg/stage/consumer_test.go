@@ -92,7 +92,12 @@ func (s *consumerStory) step(t *testing.T, td *datadriven.TestData) string {
 		s.c.drain()
 	case "rest":
 		var out strings.Builder
-		for _, r := range s.c.rest(in, td.HasArg("tried")) {
+		tried := 0
+		if td.HasArg("tried") {
+			tried = inHand
+		}
+		rest, _ := s.c.rest(in, tried)
+		for _, r := range rest {
 			fmt.Fprintf(&out, "%d (after %d attempts)\n", r.Event, r.Attempts)
 		}
 		return out.String()

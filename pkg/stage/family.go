@@ -14,6 +14,7 @@ type family struct {
 	parent *family // of the supervisor that this one is a child of, or nil
 	mu     sync.Mutex
 	parts  map[any]struct{}
+	held   map[any]func() // what is released when the outermost of them ends
 }
 
 type familyKey struct{}
@@ -66,4 +67,33 @@ func (f *family) ends(outlet any) bool {
 		}
 	}
 	return false
+}
+
+// hold keeps what a stage has of an outlet until the outermost supervisor ends: a restart
+// is no end. It reports false where that is held already.
+func (f *family) hold(outlet any, release func()) bool {
+	for f.parent != nil {
+		f = f.parent
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.held[outlet]; ok {
+		return false
+	}
+	if f.held == nil {
+		f.held = map[any]func(){}
+	}
+	f.held[outlet] = release
+	return true
+}
+
+// letGo releases what is held.
+func (f *family) letGo() {
+	f.mu.Lock()
+	held := f.held
+	f.held = nil
+	f.mu.Unlock()
+	for _, release := range held {
+		release()
+	}
 }

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -30,6 +29,15 @@ type Gate[In, Out any] struct {
 	// stage's own goroutine, in order with the events that arrive. A panic fails the
 	// stage. It is told of nothing any more when the stage ends.
 	OnSubscribers func(SubscriberChange)
+	// OnError says what happens when transform fails; by default the stage fails. What it
+	// gives up is counted and reported like everything else that is discarded.
+	OnError ErrorPolicy
+	// DeadLetters takes what transform could not handle, with the policy ToDeadLetters.
+	DeadLetters Letterbox[In]
+	// MaxAttempts is how often an event that the gate has sent may come back, as that of
+	// [Source] says, and Exhausted takes what has come back too often.
+	MaxAttempts int
+	Exhausted   Letterbox[Out]
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
@@ -50,7 +58,8 @@ var (
 // NewGate returns a gate that calls transform with each batch that arrives.
 //
 // The batch is transform's own for the call, the slice it returns passes to sluice.
-// An error or a panic fails the stage; [Stop] ends it well. Calls never overlap.
+// [Stop] ends the stage well. An error or a panic fails it, or does what OnError says;
+// with [FailedAt] transform says how far it came. Calls never overlap.
 // ctx ends when the stage has to stop at once.
 func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Out, error)) *Gate[In, Out] {
 	g := &Gate[In, Out]{Name: defaultName("gate"), transform: transform}
@@ -58,6 +67,7 @@ func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Ou
 	g.out = newOutlet(&g.Name, func() (dispatch.Dispatcher[Out], Buffer) {
 		g.out.discard = g.OnDiscard
 		g.out.announce(g.OnSubscribers, g.in.must)
+		g.out.maxAttempts, g.out.bury = attempts(g.MaxAttempts), burial(g.Exhausted, &g.Name)
 		return g.Dispatcher, g.Buffer.or(Unlimited())
 	})
 	g.out.appetite = g.in.release
@@ -135,12 +145,26 @@ func (g *Gate[In, Out]) open() error {
 	if err := g.life.begin(); err != nil {
 		return err
 	}
-	if err := g.in.open(); err != nil {
-		g.in.close(verdict{Failed, err}, false)
+	g.in.how = &handling[In]{
+		call: g.handle, hold: true, policy: g.OnError, letters: g.DeadLetters, discard: g.OnDiscard,
+		after: func() {
+			if g.out.hungry() {
+				g.in.release()
+			}
+		},
+	}
+	err := g.in.how.check()
+	if err == nil {
+		err = g.in.open()
+	}
+	if err != nil {
+		g.in.close(verdict{Failed, err}, 0)
 		g.out.end(Ending{Reason: Failed, Err: err})
 		g.life.end(g.Name, err)
 		return err
 	}
+	feed(g.DeadLetters)
+	feed(g.Exhausted)
 	return nil
 }
 
@@ -153,17 +177,16 @@ func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
 	defer func() {
 		g.life.set("ending")
 		if v.err != nil {
-			g.in.close(v, true)
+			g.in.close(v, inHand)
 		}
 		g.out.end(v.ending())
 		g.out.drain(orDefault(g.DrainTimeout), hard.Done())
+		g.out.reports.Wait()
+		starve(ctx, g.DeadLetters)
+		starve(ctx, g.Exhausted)
 		g.life.end(g.Name, g.out.failure())
 	}()
-	v = g.in.run(ctx, hard, ours, g.handle, true, func() {
-		if g.out.hungry() {
-			g.in.release()
-		}
-	})
+	v = g.in.run(ctx, hard, ours)
 }
 
 func (g *Gate[In, Out]) handle(ctx context.Context, events []In) error {
@@ -172,9 +195,13 @@ func (g *Gate[In, Out]) handle(ctx context.Context, events []In) error {
 		out, err = g.transform(ctx, events)
 		return err
 	})
-	// The input of a batch that failed goes back, so its output may not go on.
-	if err == nil || err == Stop { //nolint:errorlint // a wrapped Stop is an error like another
-		err = cmp.Or(g.out.emit(out), err)
+	// The input of a batch that failed is tried again or goes back, so its output may not go
+	// on, except that of what is processed.
+	first, _ := stopsAt(err, len(events))
+	if err == nil || err == Stop || first > 0 { //nolint:errorlint // a wrapped Stop is an error like another
+		if broken := g.out.emit(out); broken != nil {
+			return brokenOutlet{broken}
+		}
 	}
 	return err
 }

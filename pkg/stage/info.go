@@ -7,10 +7,12 @@ type Info struct {
 	Name string
 	// Kind is source, gate or sink.
 	Kind string
-	// State is ready, running, ending, ended or failed.
+	// State is ready, running, retrying, ending, ended or failed.
 	State string
-	// Err is why the stage failed.
-	Err error
+	// Err is why the stage failed, or while it is retrying what its handler said. Attempt
+	// is then how often the handler has had in vain what is tried again.
+	Err     error
+	Attempt int
 	// In and Out are the events processed, and the events produced.
 	In, Out int64
 	// Buffered is how many events wait, Waiting how many in each lane.
@@ -32,6 +34,9 @@ type Info struct {
 	Lanes      int
 	// Discarded counts the events that were given up, by reason.
 	Discarded map[string]int64
+	// DeadLettered counts the events that the handler could not handle and that were sent
+	// to the dead letters.
+	DeadLettered int64
 	// Workers is how many workers run, Failed how many have failed and were given up,
 	// Abandoned how many went on after they were told to end.
 	Workers           int
@@ -64,4 +69,15 @@ type SubscriptionInfo struct {
 	Pending int64
 	// LeftOut is how many events a selector ([Where]) that runs at this end did not keep.
 	LeftOut int64
+}
+
+// discard adds n events that were given up.
+func (i *Info) discard(reason string, n int64) {
+	if n == 0 {
+		return
+	}
+	if i.Discarded == nil {
+		i.Discarded = map[string]int64{}
+	}
+	i.Discarded[reason] += n
 }

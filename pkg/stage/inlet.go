@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/sluicenet/sluice/internal/credit"
@@ -29,6 +28,11 @@ type inlet[T any] struct {
 	declared []declaration[T]
 	asks     []func() // the first of the declared subscriptions
 	meter    meter
+	// how its batches are handled, and what has become of those that could not be.
+	how          *handling[T]
+	retrying     *retrying
+	skipped      int64
+	deadLettered int64
 
 	// Hooks of the user's, which run on the stage's goroutine. They are set before the
 	// first subscription and never again. With onCancelled, that decides instead of the
@@ -234,75 +238,66 @@ func (l *inlet[T]) ask() {
 
 // run works until the stage is over. When ctx ends, the stage is drained; when hard
 // ends, which is the handler's, it stops at once.
-func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool,
-	handle func(context.Context, []T) error, hold bool, after func()) verdict {
+func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool) verdict {
 	defer l.expect()()
 	defer when(ctx, func() { l.drain(ours) })()
 	defer when(hard, func() { l.stop(context.Cause(hard)) })()
-	return l.work(hard, handle, hold, after)
+	return l.work(hard)
 }
 
-// work hands batches to handle until the stage is over, and returns how it ended.
-// With hold, asks are kept back until release is called, and after is called
-// after each batch.
-func (l *inlet[T]) work(ctx context.Context, handle func(context.Context, []T) error, hold bool, after func()) verdict {
+// work deals with batches until the stage is over, and returns how it ended.
+func (l *inlet[T]) work(ctx context.Context) verdict {
 	about := &handlerContext{Context: ctx}
 	var t task[T]
 	for {
 		if ctx.Err() != nil {
-			return l.close(verdict{Failed, context.Cause(ctx)}, false)
+			return l.close(verdict{Failed, context.Cause(ctx)}, 0)
 		}
 		var ended []*inflow[T]
 		var v *verdict
 		if t, ended, v = l.next(t.events[:0]); len(ended) > 0 {
 			if hooked := l.part(about, ended); hooked != nil {
-				return l.close(*hooked, false)
+				return l.close(*hooked, 0)
 			}
 		}
 		switch {
 		case v != nil:
-			return l.close(*v, false)
+			return l.close(*v, 0)
 		case t.call != nil:
 			about.set(nil, 0, run{})
 			if v := l.judge(ctx, guard(func() error { return t.call(about) })); v != nil {
-				return l.close(*v, false)
+				return l.close(*v, 0)
 			}
 		case t.in != nil:
-			n := len(t.events)
-			about.set(t.in.sub, t.in.window.Acked()+1, t.run)
-			events, err := l.selected(t)
-			if err == nil && len(events) > 0 {
-				err = handle(about, events)
+			if v, tried := l.batch(ctx, about, t); v != nil {
+				return l.close(*v, tried)
 			}
-			clear(t.events)
-			v := l.judge(ctx, err)
-			if v != nil && v.err != nil {
-				return l.close(*v, true)
-			}
-			l.done(n, hold || v != nil)
-			if v != nil {
-				return l.close(*v, false)
-			}
-			if after != nil {
-				after()
+			if l.how.after != nil {
+				l.how.after()
 			}
 		}
 	}
 }
 
-// selected is what a selector on this side keeps of a batch.
-func (l *inlet[T]) selected(t task[T]) (kept []T, err error) {
+// selected is what a selector on this side keeps of a batch, and where in the batch that
+// is; at is nil where there is no selector.
+func (l *inlet[T]) selected(t task[T]) (kept []T, at []int, err error) {
 	if t.in.keep == nil {
-		return t.events, nil
+		return t.events, nil, nil
 	}
+	kept, at = t.events[:0], make([]int, 0, len(t.events)+1)
 	err = guard(func() error {
-		kept = slices.DeleteFunc(t.events, func(e T) bool { return !t.in.keep(e) })
+		for i, e := range t.events {
+			if t.in.keep(e) {
+				kept, at = append(kept, e), append(at, i)
+			}
+		}
 		return nil
 	})
 	l.mu.Lock()
 	t.in.leftOut += int64(len(t.events) - len(kept))
 	l.mu.Unlock()
-	return kept, err
+	return kept, at, err
 }
 
 // judge says how the stage ends when user code has returned err, or nil when it
@@ -433,9 +428,9 @@ func (l *inlet[T]) release() {
 	}
 }
 
-// close ends the stage's subscriptions: what was not processed goes back. The batch
-// in hand counts as tried when tried is set.
-func (l *inlet[T]) close(v verdict, tried bool) verdict {
+// close ends the stage's subscriptions: what was not processed goes back. The first
+// tried events in hand, and those that workers have, count as tried.
+func (l *inlet[T]) close(v verdict, tried int) verdict {
 	reason := "the stage has ended"
 	if v.err != nil {
 		reason = v.err.Error()
@@ -461,7 +456,8 @@ func (l *inlet[T]) close(v verdict, tried bool) verdict {
 		up.Cancel(Cancel[T]{Drain: true, Reason: reason})
 		l.mu.Lock()
 		acked, done := in.progress()
-		c := Cancel[T]{Acked: acked, Done: done, Rest: l.core.rest(in, tried), Reason: reason}
+		rest, had := l.core.rest(in, tried)
+		c := Cancel[T]{Acked: acked, Done: done, Tried: had, Rest: rest, Reason: reason}
 		if in.ending == nil {
 			in.ending = &Ending{Reason: Cancelled, Err: v.err}
 		}
@@ -515,6 +511,11 @@ func (l *inlet[T]) inspect(i *Info) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i.In = l.core.processed
+	i.DeadLettered = l.deadLettered
+	i.discard(DiscardHandler, l.skipped)
+	if r := l.retrying; r != nil && i.State == "running" {
+		i.State, i.Err, i.Attempt = "retrying", r.err, r.attempt
+	}
 	i.Messages += l.core.calls
 	l.meter.read(i)
 	for _, in := range l.core.subs {

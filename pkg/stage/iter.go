@@ -94,7 +94,8 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 			return
 		}
 		v := verdict{Failed, ErrExited} // stands when the body panics
-		defer func() { l.close(v, true) }()
+		tried := 0
+		defer func() { l.close(v, tried) }()
 		unwatch := when(ctx, func() { l.stop(context.Cause(ctx)) })
 		defer unwatch()
 		var t task[T]
@@ -104,7 +105,7 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 			t, ended, over = l.next(t.events[:0])
 			l.part(ctx, ended)
 			if over == nil && t.in != nil {
-				over = l.each(ctx, t, yield)
+				over = l.each(ctx, t, yield, &tried)
 			}
 			if over != nil {
 				v = *over
@@ -119,11 +120,12 @@ func All[T any](ctx context.Context, outlet Outlet[T], opts ...Option) iter.Seq2
 }
 
 // each yields the events of a batch. It returns how the loop ends, if it does.
-func (l *inlet[T]) each(ctx context.Context, t task[T], yield func(T, error) bool) *verdict {
+func (l *inlet[T]) each(ctx context.Context, t task[T], yield func(T, error) bool, tried *int) *verdict {
 	had, returned := 0, true
 	defer func() {
 		if !returned {
-			l.stumble(had) // the body has panicked
+			l.done(had, true) // the body has panicked at the next one
+			*tried = 1
 		}
 	}()
 	for _, e := range t.events {
@@ -147,15 +149,6 @@ func (l *inlet[T]) each(ctx context.Context, t task[T], yield func(T, error) boo
 	}
 	l.done(had, false)
 	return nil
-}
-
-// stumble books n events of the batch in hand as processed, and keeps the next one
-// in hand, as the one that could not be.
-func (l *inlet[T]) stumble(n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	in, _, _ := l.core.done(n, true)
-	l.core.hand.in, l.core.hand.n = in, 1
 }
 
 // Fold runs all events of outlet through f, beginning with init, and returns the

@@ -37,14 +37,6 @@ func (c *consumer[T]) lend() (first int64) {
 	return first
 }
 
-// retry books that a worker had an event, did not finish it and has it again.
-func (c *consumer[T]) retry(in *inflow[T], at int64) {
-	if r, ok := in.lent.out[at]; ok {
-		r.Attempts++
-		in.lent.out[at] = r
-	}
-}
-
 // finish books an event that was lent as processed, and returns the ask that is due, or
 // 0: then the producer is owed an acknowledgement. An ask is kept back for good with
 // hold, and on a subscription that comes to its end. It reports false for an event that
@@ -78,12 +70,6 @@ func (l *inlet[T]) lend() (first int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.core.lend()
-}
-
-func (l *inlet[T]) retry(in *inflow[T], at int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.core.retry(in, at)
 }
 
 // finish books an event that was lent as processed. tell asks for more, or acknowledges:

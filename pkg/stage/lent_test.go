@@ -182,7 +182,6 @@ type outOfOrder struct {
 	sub     *outflow[int]
 	in      *inflow[int]
 	working map[int64]int  // by position
-	tried   map[int64]int  // how often a worker has had it again
 	news    []func() error // what is told and has not arrived
 	emitted int
 	done    map[int]bool
@@ -213,13 +212,6 @@ func checkOutOfOrder(t *rapid.T) {
 			m.carryOut()
 		},
 		"finish": m.finish,
-		"retry": func(t *rapid.T) {
-			if len(m.working) > 0 {
-				at := m.any(t)
-				m.c.retry(m.in, at)
-				m.tried[at]++
-			}
-		},
 		"arrive": m.arrive,
 		"fail":   m.fail,
 		"":       m.law,
@@ -245,7 +237,7 @@ func (m *outOfOrder) join() {
 	m.c = consumer[int]{}
 	m.in = &inflow[int]{window: newWindow(terms), terms: terms, lent: newLent[int]()}
 	m.c.subs = append(m.c.subs, m.in)
-	m.working, m.tried, m.news = map[int64]int{}, map[int64]int{}, nil
+	m.working, m.news = map[int64]int{}, nil
 	m.asked, m.sent = m.in.window.Start(), 0
 	require.NoError(m, m.p.ask(m.sub, m.asked, 0, nil))
 	m.carryOut()
@@ -326,12 +318,17 @@ func (m *outOfOrder) catchUp() {
 // before may still arrive after that.
 func (m *outOfOrder) fail(t *rapid.T) {
 	acked, done := m.in.progress()
-	rest := m.c.rest(m.in, true)
+	rest, had := m.c.rest(m.in, 0)
 	require.Len(t, rest, len(m.working))
+	var tried []Range
+	if at := slices.Sorted(maps.Keys(m.working)); len(at) > 0 {
+		tried = []Range{{First: at[0], Last: at[len(at)-1]}}
+	}
+	require.Equal(t, tried, had, "what workers have, and what is processed in between")
 	lost := m.p.discarded[DiscardAtMostOnce]
 	for i, at := range slices.Sorted(maps.Keys(m.working)) {
 		e := m.working[at]
-		require.Equal(t, Returned[int]{e, m.back[e] + m.tried[at] + 1}, rest[i])
+		require.Equal(t, Returned[int]{e, m.back[e] + 1}, rest[i])
 		if m.sub.terms.AtMostOnce {
 			m.done[e] = true // it is gone
 			delete(m.back, e)

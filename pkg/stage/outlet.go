@@ -38,6 +38,11 @@ type outlet[T any] struct {
 	meter     meter       // of the goroutine of a source
 	// accumulate, where setup sets it, holds what is asked for until it is forwarded.
 	accumulate bool
+	// maxAttempts, where setup sets it, is how often an event may come back from a handler
+	// that had it, and bury, where it is set, takes what has come back too often.
+	maxAttempts int
+	bury        func(rest []Returned[T], why error)
+	reports     sync.WaitGroup // that are not made yet
 	// changed, where it is set, is told under the lock of each subscriber that arrives
 	// or leaves. untold counts those that OnSubscribers has not been told of.
 	changed  func(SubscriberChange)
@@ -68,6 +73,7 @@ func (o *outlet[T]) lock() {
 		d = dispatch.Demand[T]()
 	}
 	o.core = newProducer(d, b)
+	o.core.maxAttempts = o.maxAttempts
 	o.core.holding = o.accumulate
 }
 
@@ -82,6 +88,7 @@ func (o *outlet[T]) unlock(err *error) {
 		}
 	}
 	reports := o.flush()
+	o.reports.Add(len(reports))
 	o.news.Broadcast()
 	hungry := o.appetite != nil && o.core.appetite()
 	crashed := func(error) {}
@@ -96,6 +103,7 @@ func (o *outlet[T]) unlock(err *error) {
 	o.mu.Unlock()
 	crashed(failure)
 	o.report(reports)
+	o.reports.Add(-len(reports))
 	if over {
 		close(o.done) // behind the reports: whoever waits for the end has had them
 	}
@@ -155,6 +163,9 @@ func (o *outlet[T]) report(reports []order[T]) {
 			slog.Warn("subscribers differ in max demand: those who want most are served first",
 				"stage", *o.name, "first", d.unlike, "subscriber", d.sub.terms.Stage, "new", d.sub.terms.MaxDemand)
 			continue
+		}
+		if len(d.tired) > 0 && o.bury != nil {
+			o.bury(d.tired, d.why)
 		}
 		if o.discard == nil {
 			slog.Warn("events discarded", "stage", *o.name, "reason", d.discard, "count", d.count)
@@ -384,9 +395,8 @@ func (o *outlet[T]) inspect(i *Info) {
 		i.Waiting[l] = o.core.store.waiting(l)
 	}
 	o.meter.read(i)
-	i.Discarded = make(map[string]int64, len(o.core.discarded))
 	for reason, n := range o.core.discarded {
-		i.Discarded[reason] = n
+		i.discard(reason, n)
 	}
 	for _, s := range o.core.subs {
 		i.Subscribers = append(i.Subscribers, s.info(*o.name, &o.core))

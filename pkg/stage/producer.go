@@ -33,7 +33,10 @@ type producer[T any] struct {
 	ended      bool
 	produced   int64
 	discarded  map[string]int64
-	loose      int // events that are on their way into the store or out of it
+	// maxAttempts is how often an event may come back from a handler that had it; 0 is
+	// without limit.
+	maxAttempts int
+	loose       int // events that are on their way into the store or out of it
 	// holding: asks are kept in held until forward.
 	holding bool
 	held    []heldAsk[T]
@@ -74,7 +77,9 @@ type order[T any] struct {
 	joined  int // how many subscribers there are then
 	discard string
 	count   int
-	unlike  int64 // the max demand that the one of sub differs from
+	unlike  int64         // the max demand that the one of sub differs from
+	tired   []Returned[T] // what is discarded, where that has come back too often, and why
+	why     error
 }
 
 // report says that the order is something to tell the user.
@@ -88,6 +93,8 @@ const (
 	DiscardAtMostOnce = "at most once"
 	DiscardCopy       = "broadcast copy"
 	DiscardKept       = "not given back"
+	DiscardExhausted  = "attempts exhausted"
+	DiscardHandler    = "handler failed"
 )
 
 func newProducer[T any](d dispatch.Dispatcher[T], buffer Buffer) producer[T] {
@@ -341,9 +348,27 @@ func (p *producer[T]) fail(sub *outflow[T], ending Ending, rest []Returned[T]) {
 		p.discard(DiscardCopy, lost)
 	default:
 		p.discard(DiscardKept, lost-len(rest))
-		p.putBack(rest)
+		p.putBack(p.untired(rest, ending.Err))
 	}
 	p.settle(0)
+}
+
+// untired gives up what has come back too often, because of why, and returns the rest.
+func (p *producer[T]) untired(rest []Returned[T], why error) []Returned[T] {
+	exhausted := func(r Returned[T]) bool { return p.maxAttempts > 0 && r.Attempts >= p.maxAttempts }
+	var tired []Returned[T]
+	for _, r := range rest {
+		if exhausted(r) {
+			tired = append(tired, r)
+		}
+	}
+	if len(tired) == 0 {
+		return rest
+	}
+	p.discard(DiscardExhausted, len(tired))
+	last := &p.todo[len(p.todo)-1]
+	last.tired, last.why = tired, why
+	return slices.DeleteFunc(rest, exhausted)
 }
 
 // putBack returns events to the front of their lanes, in order.

@@ -23,6 +23,13 @@ type Sink[T any] struct {
 	// cancel mode decides about those that were never accepted, and nobody is told of
 	// those that end with the stage.
 	OnCancelled func(*Subscription, Ending) error
+	// OnError says what happens when consume fails; by default the stage fails.
+	OnError ErrorPolicy
+	// DeadLetters takes what consume could not handle, with the policy ToDeadLetters.
+	DeadLetters Letterbox[T]
+	// OnDiscard is told of each number of events that were given up, and why. By default a
+	// warning is logged. It runs on the stage's own goroutine, and a panic fails the stage.
+	OnDiscard func(reason string, count int)
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
@@ -41,9 +48,9 @@ var (
 // NewSink returns a sink that calls consume with each batch that arrives. When it
 // returns, the batch counts as processed.
 //
-// The batch is consume's own for the call. An error or a panic fails the stage,
-// and what it had not processed goes back to the producer; [Stop] ends it well.
-// Calls never overlap. ctx ends when the stage has to stop at once.
+// The batch is consume's own for the call. [Stop] ends the stage well. An error or a
+// panic fails it, and what it had not processed goes back to the producer, or does what
+// OnError says; with [FailedAt] consume says how far it came. Calls never overlap. ctx ends when the stage has to stop at once.
 func NewSink[T any](consume func(ctx context.Context, events []T) error) *Sink[T] {
 	s := &Sink[T]{Name: defaultName("sink"), consume: consume}
 	s.in = newInlet[T](&s.Name, s)
@@ -84,11 +91,17 @@ func (s *Sink[T]) open() error {
 	if err := s.life.begin(); err != nil {
 		return err
 	}
-	if err := s.inlet().open(); err != nil {
-		s.in.close(verdict{Failed, err}, false)
+	s.in.how = &handling[T]{call: s.handle, policy: s.OnError, letters: s.DeadLetters, discard: s.OnDiscard}
+	err := s.in.how.check()
+	if err == nil {
+		err = s.inlet().open()
+	}
+	if err != nil {
+		s.in.close(verdict{Failed, err}, 0)
 		s.life.end(s.Name, err)
 		return err
 	}
+	feed(s.DeadLetters)
 	return nil
 }
 
@@ -98,11 +111,12 @@ func (s *Sink[T]) work(ctx context.Context, ours func(any) bool) {
 	v := verdict{Failed, ErrExited}
 	defer func() {
 		if v.err != nil {
-			s.in.close(v, true)
+			s.in.close(v, inHand)
 		}
+		starve(ctx, s.DeadLetters)
 		s.life.end(s.Name, v.err)
 	}()
-	v = s.in.run(ctx, hard, ours, s.handle, false, nil)
+	v = s.in.run(ctx, hard, ours)
 }
 
 func (s *Sink[T]) handle(ctx context.Context, events []T) error {

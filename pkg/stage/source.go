@@ -33,6 +33,14 @@ type Source[T any] struct {
 	// connected before anything moves. What is pushed meanwhile is buffered. A source that
 	// is stopped holds nothing any longer.
 	Accumulate bool
+	// MaxAttempts is how often an event may come back from a handler that had it and did
+	// not finish: the last time it is discarded by the name of DiscardExhausted, and sent
+	// to DeadLetters, where that is set. Default DefaultMaxAttempts; NoMaxAttempts, or any
+	// number below 0, is without limit. With 1 the neighbours go too that shared a batch
+	// with the event that failed, unless the handler says which that was (FailedAt).
+	MaxAttempts int
+	// DeadLetters takes the events whose attempts are exhausted.
+	DeadLetters Letterbox[T]
 	// DrainTimeout bounds how long the stage takes to end when it is stopped;
 	// default 30 s.
 	DrainTimeout time.Duration
@@ -43,7 +51,22 @@ type Source[T any] struct {
 	finished context.Context
 	finish   context.CancelFunc
 	out      *outlet[T]
+	feeders  int // stages that send to it as their dead letters; under the lock of out
 	life     life
+}
+
+// How often an event may come back from a handler that had it.
+const (
+	DefaultMaxAttempts = 5
+	NoMaxAttempts      = -1
+)
+
+// attempts returns n, or the default where n is 0; without a limit, 0.
+func attempts(n int) int {
+	if n == 0 {
+		n = DefaultMaxAttempts
+	}
+	return max(n, 0)
 }
 
 var (
@@ -70,6 +93,7 @@ func NewSource[T any](produce func(ctx context.Context, demand int) ([]T, error)
 	s.out = newOutlet(&s.Name, func() (dispatch.Dispatcher[T], Buffer) {
 		s.out.discard = s.OnDiscard
 		s.out.accumulate = s.Accumulate
+		s.out.maxAttempts, s.out.bury = attempts(s.MaxAttempts), burial(s.DeadLetters, &s.Name)
 		s.out.announce(s.OnSubscribers, func(f call) bool {
 			open := s.out.core.closing == nil
 			if open {
@@ -114,7 +138,11 @@ func (s *Source[T]) open() error {
 	if s.out == nil {
 		return ErrNotMade
 	}
-	return s.life.begin()
+	if err := s.life.begin(); err != nil {
+		return err
+	}
+	feed(s.DeadLetters)
+	return nil
 }
 
 func (s *Source[T]) ask() {}
@@ -138,6 +166,8 @@ func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 		if s.cleanup != nil {
 			s.cleanup()
 		}
+		s.out.reports.Wait()
+		starve(ctx, s.DeadLetters)
 		s.life.end(s.Name, s.out.failure())
 	}()
 	// Handlers have contexts of their own: they end too when the producer fails behind

@@ -76,7 +76,7 @@ type Batch[T any] struct {
 	Events []T
 	// Redelivered says that the events were sent before, to a consumer that is gone.
 	Redelivered bool
-	// Attempts is how often a handler had these events and did not finish.
+	// Attempts is how often these events have come back from a handler that had them.
 	Attempts int
 }
 
@@ -89,6 +89,9 @@ type Cancel[T any] struct {
 	// ranges above it that are processed too.
 	Acked int64
 	Done  []Range
+	// Tried are the positions, of those that go back, that a handler had and did not
+	// finish: they count an attempt, and no others.
+	Tried []Range
 	// Rest is what goes back when both ends are in one process, in order: a
 	// producer that keeps what it sent does not look at it.
 	Rest []Returned[T]
@@ -102,7 +105,7 @@ type Range = credit.Range
 // Returned is an event that goes back to its producer.
 type Returned[T any] struct {
 	Event T
-	// Attempts is how often a handler had the event and did not finish.
+	// Attempts is how often the event has come back from a handler that had it.
 	Attempts int
 }
 

@@ -199,6 +199,7 @@ func (e *edge[T]) cancel() {
 		return
 	}
 	e.in.leaving = true
+	e.l.news.Signal() // it may wait to try something again
 	up := e.in.up
 	acked, done := e.in.progress()
 	e.l.mu.Unlock()

@@ -84,6 +84,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	own := newFamily(ctx)
+	defer familyOf(own).letGo()
 	running := make([]*child, len(s.children))
 	wake := make(chan struct{}, 1)
 	defer stopAll(running)

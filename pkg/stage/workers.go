@@ -29,8 +29,8 @@ import (
 // When the stage is stopped, it takes nothing new, and its workers have the drain
 // timeout to finish. When it fails, or that timeout is over, they are told to end by
 // their ctx and have the shutdown timeout, all together. The events of those that end
-// without having finished go back to the producer, marked with how often a worker had
-// them.
+// without having finished go back to the producer, marked as tried once more, however
+// often they were tried here.
 //
 // The fields are settings: set them before the stage is connected or run. It runs once.
 // The methods may be called from any goroutine.
@@ -239,7 +239,7 @@ func (w *Workers[T]) open() error {
 	}
 	w.restarts = newRestarts(w.Tolerance)
 	if err := w.in.open(); err != nil {
-		w.in.close(verdict{Failed, err}, false)
+		w.in.close(verdict{Failed, err}, 0)
 		w.life.end(w.Name, err)
 		return err
 	}
@@ -256,7 +256,7 @@ func (w *Workers[T]) work(ctx context.Context, ours func(any) bool) {
 	defer func() {
 		w.life.set("ending")
 		w.shutdown()
-		w.in.close(v, true)
+		w.in.close(v, inHand)
 		w.life.end(w.Name, v.err)
 	}()
 	v = w.loop(hard)
@@ -323,7 +323,6 @@ func (w *Workers[T]) attempt(one *worker[T]) {
 func (w *Workers[T]) attempted(one *worker[T], err error) {
 	switch again, back := w.judge(one, err); {
 	case again:
-		w.in.retry(one.in, one.at)
 		one.run.attempts++
 		one.ctx.set(one.in.sub, one.at, one.run)
 		go w.attempt(one)

@@ -62,6 +62,9 @@ func CheckSubscriberFrame(f *sluicev1.SubscriberFrame) error {
 		if err := checkCancelKind(f.Cancel.GetKind()); err != nil {
 			return err
 		}
+		if err := checkTried(DoneOf(f.Cancel.GetTried()), credit.Unbounded-1); err != nil {
+			return err
+		}
 		return checkProcessed(f.Cancel.GetAcked(), f.Cancel.GetDone())
 	}
 	return emptyFrame()

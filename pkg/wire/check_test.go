@@ -90,6 +90,8 @@ func TestCheckSubscriberFrame(t *testing.T) {
 	f(RuleDoneRanges, askFrame(1, 4, apart))
 	f(RuleDoneRanges, ackFrame(4, apart))
 	f(RuleDoneRanges, cancelFrame(drain, 4, apart, ""))
+	f(RuleTriedRanges, cancelFrame(drain, 4, nil, "", credit.Range{First: 0, Last: 2}))
+	f(RuleTriedRanges, cancelFrame(drain, 4, nil, "", credit.Range{First: 5, Last: 6}, credit.Range{First: 7, Last: 7}))
 	f(RuleDoneRanges, ackFrame(0, []credit.Range{{First: 3, Last: 2}}))
 	f(RuleCancelKind, cancelFrame(0, 0, nil, ""))
 	f(RuleCancelKind, cancelFrame(3, 0, nil, ""))

@@ -37,7 +37,8 @@ type Consumer struct {
 
 	cancel sluicev1.CancelKind // what the owner wants
 	why    string
-	end    *sluicev1.End // seen on any stream
+	tried  []credit.Range // when it failed
+	end    *sluicev1.End  // seen on any stream
 
 	on onStream
 }
@@ -190,16 +191,23 @@ func (c *Consumer) Repeat() { c.on.owed = true }
 // Failed may follow drain, also after End; nothing else changes a Cancel, or one
 // that End has made needless. It is repeated on every new stream until End.
 //
-// The error is RuleCancelKind.
-func (c *Consumer) Cancel(kind sluicev1.CancelKind, reason string) error {
+// tried are the positions, of those that go back when it failed, that a handler had and
+// did not finish: only they count an attempt.
+//
+// The errors are RuleCancelKind, and RuleTriedRanges for tried that are not ranges in
+// order of what was received.
+func (c *Consumer) Cancel(kind sluicev1.CancelKind, reason string, tried ...credit.Range) error {
 	if err := checkCancelKind(kind); err != nil {
+		return err
+	}
+	if err := checkTried(tried, c.received); err != nil {
 		return err
 	}
 	drain := kind == sluicev1.CancelKind_CANCEL_KIND_DRAIN
 	if kind <= c.cancel || drain && c.end != nil || c.complete() {
 		return nil
 	}
-	c.cancel, c.why = kind, reason
+	c.cancel, c.why, c.tried = kind, reason, append([]credit.Range(nil), tried...)
 	return nil
 }
 

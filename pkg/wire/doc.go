@@ -103,7 +103,10 @@
 //
 // Cancel ends a session at the consumer's will. After drain, what was sent is
 // processed as ever. After failed, the producer gives back at once what is neither
-// acked nor done, and answers any later Open of the session with End. The consumer
+// acked nor done, and answers any later Open of the session with End. What of that a
+// handler had and did not finish, the Cancel says too (tried): only that counts an
+// attempt. Of a consumer that dies without a word the producer assumes that its handler
+// had one batch, or everything where events were acknowledged out of order. The consumer
 // repeats Cancel on every new stream until it has seen End; failed may follow drain,
 // and End.
 //

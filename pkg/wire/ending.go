@@ -18,18 +18,22 @@ type ending struct {
 // settled reports whether frames of the consumer can change nothing any more.
 func (e *ending) settled() bool { return e.failed || e.over }
 
-// Cancel applies a Cancel. What it acknowledges counts first.
+// Cancel applies a Cancel. What it acknowledges counts first. tried are the positions
+// that a handler had, of those that come back.
 //
 // Drain ends the session after what was sent: it is still written, processed and
 // acknowledged. Failed gives everything back at once that is not processed, after
 // which there is nothing to write but End; it may follow a drain, and an End.
 // Repeated, a Cancel changes nothing.
-func (p *Producer) Cancel(kind sluicev1.CancelKind, acked int64, done []credit.Range) (Step, error) {
+func (p *Producer) Cancel(kind sluicev1.CancelKind, acked int64, done []credit.Range, tried ...credit.Range) (Step, error) {
 	if err := checkCancelKind(kind); err != nil {
 		return Step{}, err
 	}
 	if p.settled() {
 		return Step{}, nil
+	}
+	if err := checkTried(tried, p.sent); err != nil {
+		return Step{}, err
 	}
 	released, err := p.ack(acked, done)
 	if err != nil {
@@ -39,6 +43,7 @@ func (p *Producer) Cancel(kind sluicev1.CancelKind, acked int64, done []credit.R
 	if kind == sluicev1.CancelKind_CANCEL_KIND_FAILED {
 		p.failed = true
 		step = p.giveBack(released)
+		step.Told, step.Tried = true, tried
 		p.ended, p.reason, p.message = true, sluicev1.EndReason_END_REASON_CANCELLED, ""
 		return step, nil
 	}

@@ -52,9 +52,9 @@ func ackFrame(acked int64, done []credit.Range) *sluicev1.SubscriberFrame {
 	}}
 }
 
-func cancelFrame(kind sluicev1.CancelKind, acked int64, done []credit.Range, why string) *sluicev1.SubscriberFrame {
+func cancelFrame(kind sluicev1.CancelKind, acked int64, done []credit.Range, why string, tried ...credit.Range) *sluicev1.SubscriberFrame {
 	return &sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Cancel{
-		Cancel: &sluicev1.Cancel{Kind: kind, Acked: acked, Done: toWire(done), Reason: why},
+		Cancel: &sluicev1.Cancel{Kind: kind, Acked: acked, Done: toWire(done), Reason: why, Tried: toWire(tried)},
 	}}
 }
 
@@ -129,7 +129,7 @@ func toWire(rs []credit.Range) []*sluicev1.Range {
 	return out
 }
 
-// DoneOf returns the done ranges of a frame that was checked.
+// DoneOf returns the done ranges, or the tried ones, of a frame that was checked.
 func DoneOf(rs []*sluicev1.Range) []credit.Range {
 	if len(rs) == 0 {
 		return nil

@@ -27,7 +27,7 @@ func (c *Consumer) Next() (frame *sluicev1.SubscriberFrame, halfClose bool) {
 	case c.cancelDue():
 		c.on.cancel = c.cancel
 		c.tell(done)
-		return cancelFrame(c.cancel, c.acked, done, c.why), false
+		return cancelFrame(c.cancel, c.acked, done, c.why, c.tried...), false
 	case c.askDue():
 		n := credit.Sub(c.granted, c.on.granted)
 		c.on.granted = c.granted

@@ -32,6 +32,15 @@ func (o *Opening) check() error {
 	return checkDone(o.Done, o.Acked, o.Received)
 }
 
+// checkTried looks at the ranges that a handler had, of those up to last. They may name
+// what is processed by now: whoever repeats a Cancel repeats them.
+func checkTried(tried []credit.Range, last int64) error {
+	if len(tried) > 0 && !credit.Check(tried, -1, last) {
+		return broken(RuleTriedRanges, "%v are not ranges in order between 1 and %d", tried, last)
+	}
+	return nil
+}
+
 // checkDone looks at done ranges that belong to acked. No position in them is
 // beyond last.
 func checkDone(done []credit.Range, acked, last int64) error {

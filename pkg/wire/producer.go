@@ -9,6 +9,10 @@ type Step struct {
 	// processed, and this subscriber gets them no more. They ascend, and are read out
 	// of the retained events before Release.
 	Return []credit.Range
+	// Told says that the consumer has said which of them a handler had: those in Tried.
+	// One that died without a word says nothing, and the owner makes a guess.
+	Told  bool
+	Tried []credit.Range
 	// Release is how many events leave the front of the retained ones for good.
 	Release int64
 	// Allot is the credit to hand on to the dispatcher.

@@ -69,6 +69,9 @@ const (
 	RuleAckBeyondSent Rule = "ack-beyond-sent"
 	// RuleAckGoesBack: what is acknowledged stays so.
 	RuleAckGoesBack Rule = "ack-goes-back"
+	// RuleTriedRanges: tried ranges are in order, apart from each other, and of what
+	// was sent.
+	RuleTriedRanges Rule = "tried-ranges"
 	// RuleDoneRanges: done ranges are in order, apart from each other and from
 	// acked, and within what was sent.
 	RuleDoneRanges Rule = "done-ranges"
@@ -145,6 +148,7 @@ var codeOf = map[Rule]codes.Code{
 	RuleAckBeyondSent:       codes.OutOfRange,
 	RuleAckGoesBack:         codes.OutOfRange,
 	RuleDoneRanges:          codes.InvalidArgument,
+	RuleTriedRanges:         codes.InvalidArgument,
 	RuleReceivedBeyondSent:  codes.OutOfRange,
 	RuleReceivedBelowAcked:  codes.OutOfRange,
 	RuleGrantedGoesBack:     codes.OutOfRange,

@@ -60,7 +60,7 @@ func (w *world) pReads(i int) {
 	case *sluicev1.SubscriberFrame_Ack:
 		step, err = w.p.Ack(f.Ack.GetAcked(), DoneOf(f.Ack.GetDone()))
 	case *sluicev1.SubscriberFrame_Cancel:
-		step, err = w.p.Cancel(f.Cancel.GetKind(), f.Cancel.GetAcked(), DoneOf(f.Cancel.GetDone()))
+		step, err = w.p.Cancel(f.Cancel.GetKind(), f.Cancel.GetAcked(), DoneOf(f.Cancel.GetDone()), DoneOf(f.Cancel.GetTried())...)
 	}
 	w.must(err)
 	w.obey(step)

@@ -85,24 +85,31 @@ func (r *reader) ended() stage.Ending {
 	return *r.ending
 }
 
-// fail gives back what is neither acknowledged nor done. One batch of it was tried.
+// fail gives back what is neither acknowledged nor done. Of the batch behind acked it was
+// tried.
 func (r *reader) fail(acked int64, done ...stage.Range) {
 	var rest []stage.Returned[int]
+	var tried []stage.Range
 	at := int64(0)
 	for _, b := range r.deliveries() {
 		for _, e := range b.Events {
 			at++
-			attempts := b.Attempts
+			if at <= acked || slices.ContainsFunc(done, func(d stage.Range) bool { return d.First <= at && at <= d.Last }) {
+				continue
+			}
+			one := stage.Returned[int]{Event: e, Attempts: b.Attempts}
 			if at <= acked+batchOf {
-				attempts++
+				one.Attempts++
+				if n := len(tried); n > 0 && tried[n-1].Last == at-1 {
+					tried[n-1].Last = at
+				} else {
+					tried = append(tried, stage.Range{First: at, Last: at})
+				}
 			}
-			processed := at <= acked || slices.ContainsFunc(done, func(d stage.Range) bool { return d.First <= at && at <= d.Last })
-			if !processed {
-				rest = append(rest, stage.Returned[int]{Event: e, Attempts: attempts})
-			}
+			rest = append(rest, one)
 		}
 	}
-	r.Cancel(stage.Cancel[int]{Acked: acked, Done: done, Rest: rest, Reason: "it failed"})
+	r.Cancel(stage.Cancel[int]{Acked: acked, Done: done, Tried: tried, Rest: rest, Reason: "it failed"})
 }
 
 // drain ends the subscription when everything that was sent is processed.

@@ -925,11 +925,14 @@ func (x *Ack) GetDone() []*Range {
 
 // Cancel asks the producer to end the subscription.
 type Cancel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          CancelKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sluice.v1.CancelKind" json:"kind,omitempty"`
-	Acked         int64                  `protobuf:"varint,2,opt,name=acked,proto3" json:"acked,omitempty"`
-	Done          []*Range               `protobuf:"bytes,3,rep,name=done,proto3" json:"done,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Kind   CancelKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=sluice.v1.CancelKind" json:"kind,omitempty"`
+	Acked  int64                  `protobuf:"varint,2,opt,name=acked,proto3" json:"acked,omitempty"`
+	Done   []*Range               `protobuf:"bytes,3,rep,name=done,proto3" json:"done,omitempty"`
+	Reason string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of those that go back when it failed, the ones that a handler had and did not
+	// finish: these count an attempt, and no others.
+	Tried         []*Range `protobuf:"bytes,5,rep,name=tried,proto3" json:"tried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -990,6 +993,13 @@ func (x *Cancel) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Cancel) GetTried() []*Range {
+	if x != nil {
+		return x.Tried
+	}
+	return nil
 }
 
 // Opened accepts an Open.
@@ -1458,12 +1468,13 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\x04done\x18\x03 \x03(\v2\x10.sluice.v1.RangeR\x04done\"A\n" +
 	"\x03Ack\x12\x14\n" +
 	"\x05acked\x18\x01 \x01(\x03R\x05acked\x12$\n" +
-	"\x04done\x18\x02 \x03(\v2\x10.sluice.v1.RangeR\x04done\"\x87\x01\n" +
+	"\x04done\x18\x02 \x03(\v2\x10.sluice.v1.RangeR\x04done\"\xaf\x01\n" +
 	"\x06Cancel\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.sluice.v1.CancelKindR\x04kind\x12\x14\n" +
 	"\x05acked\x18\x02 \x01(\x03R\x05acked\x12$\n" +
 	"\x04done\x18\x03 \x03(\v2\x10.sluice.v1.RangeR\x04done\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xce\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12&\n" +
+	"\x05tried\x18\x05 \x03(\v2\x10.sluice.v1.RangeR\x05tried\"\xce\x01\n" +
 	"\x06Opened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x03R\agranted\x12\x12\n" +
@@ -1563,15 +1574,16 @@ var file_sluice_v1_subscription_proto_depIdxs = []int32{
 	8,  // 15: sluice.v1.Ack.done:type_name -> sluice.v1.Range
 	1,  // 16: sluice.v1.Cancel.kind:type_name -> sluice.v1.CancelKind
 	8,  // 17: sluice.v1.Cancel.done:type_name -> sluice.v1.Range
-	18, // 18: sluice.v1.Draining.deadline:type_name -> google.protobuf.Duration
-	2,  // 19: sluice.v1.End.reason:type_name -> sluice.v1.EndReason
-	3,  // 20: sluice.v1.SubscriptionService.Subscribe:input_type -> sluice.v1.SubscriberFrame
-	4,  // 21: sluice.v1.SubscriptionService.Subscribe:output_type -> sluice.v1.ProducerFrame
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 18: sluice.v1.Cancel.tried:type_name -> sluice.v1.Range
+	18, // 19: sluice.v1.Draining.deadline:type_name -> google.protobuf.Duration
+	2,  // 20: sluice.v1.End.reason:type_name -> sluice.v1.EndReason
+	3,  // 21: sluice.v1.SubscriptionService.Subscribe:input_type -> sluice.v1.SubscriberFrame
+	4,  // 22: sluice.v1.SubscriptionService.Subscribe:output_type -> sluice.v1.ProducerFrame
+	22, // [22:23] is the sub-list for method output_type
+	21, // [21:22] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_subscription_proto_init() }
