@@ -83,6 +83,9 @@ run 2, event 1
 run 2, event 2
 started: 2 times
 `,
+		"deadletter": `"three" of words: handler failed in parse after 3 attempts: strconv.Atoi: parsing "three": invalid syntax
+the others add up to 12
+`,
 		"ratelimit": `[1 2 3]
 [4 5 6]
 [7 8 9]

@@ -52,6 +52,9 @@ func (s *Source[T]) take(event T) error { return s.Push(event) }
 
 // feed books that a stage may send to the source.
 func (s *Source[T]) feed() {
+	if s.out == nil {
+		return // it is a literal, and takes nothing
+	}
 	s.out.lock()
 	defer s.out.mu.Unlock()
 	s.feeders++
@@ -60,6 +63,9 @@ func (s *Source[T]) feed() {
 // starve books that a stage sends no more, which began with ctx. After the last one the
 // source finishes.
 func (s *Source[T]) starve(ctx context.Context) {
+	if s.out == nil {
+		return
+	}
 	release := func() {
 		s.out.lock()
 		s.feeders--
@@ -99,10 +105,14 @@ func bury[T any](letters Letterbox[T], l DeadLetter[T]) bool {
 	return true
 }
 
-// inWords is what an error says in a dead letter: a panic without its stack.
+// inWords is what an error says in a dead letter: a panic without its stack, and which
+// event it is about is known.
 func inWords(err error) string {
 	if err == nil {
 		return ""
+	}
+	if e, ok := err.(*failedAt); ok { //nolint:errorlint // what is around it belongs to the user
+		return inWords(e.err)
 	}
 	if p := new(PanicError); errors.As(err, &p) {
 		return fmt.Sprintf("panic: %v", p.Value)

@@ -42,9 +42,15 @@
 //
 // A source ends by returning io.EOF. A stage that ends first serves what it holds,
 // waits until everything is acknowledged, and then tells its subscribers; what they
-// do is their cancel mode's to say ([Permanent] is the default: they end too). A
-// handler's error or panic fails its stage, and reaches others as the failure of
-// its subscriptions.
+// do is their cancel mode's to say ([Permanent] is the default: they end too).
+//
+// # Errors
+//
+// A handler's error or panic fails its stage, and reaches others as the failure of
+// its subscriptions. A gate or a sink may do something else about it, its OnError
+// ([ErrorPolicy]): try again in place, skip the event by name, or send it to an outlet
+// for dead letters ([NewDeadLetters]). A handler that knows which event it was says so
+// with [FailedAt].
 //
 // # Supervision
 //
@@ -56,7 +62,10 @@
 // Nothing in silence. What is discarded (buffer overflow, a failed stage's buffer)
 // is counted by reason and reported to OnDiscard. What a failed consumer had not
 // processed goes back to its producer, and from there to another subscriber, marked
-// with how often a handler had it: at least once. [AtMostOnce] turns that off.
+// with how often it has come back from a handler: at least once. [AtMostOnce] turns that
+// off. What was tried comes in a batch of its own, and what comes back for the
+// MaxAttempts-th time (5) is discarded by name, or goes to the producer's dead letters.
+//
 // # Features
 //
 // What there is, and by which name:
@@ -76,6 +85,8 @@
 //	partitions                 [dispatch.Partition], [InPartition]
 //	selectors                  [Where]
 //	messages, calls            [Handle], [HandleSink]
+//	errors, retries, skipping  [ErrorPolicy] in Gate.OnError, Sink.OnError; [FailedAt]
+//	dead letters, attempts     [NewDeadLetters], [DeadLetter], Source.MaxAttempts
 //	hooks                      Source.OnSubscribers, Sink.OnSubscribed, Sink.OnCancelled
 //	cancel modes               [Permanent], [Transient], [Temporary], [Joint]
 //	cancelling, reasons        Subscription.Cancel, [Ending], [Reason]
