@@ -44,6 +44,7 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
 		grpc.MaxRecvMsgSize(maxFrame),
+		grpc.ForceServerCodecV2(frameCodec),
 		grpc.ChainStreamInterceptor(n.recoverStream, n.guardStream),
 		grpc.ChainUnaryInterceptor(n.recoverUnary, n.guardUnary),
 	}
@@ -120,7 +121,7 @@ func (p *peers) connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.ForceCodecV2(frameCodec)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

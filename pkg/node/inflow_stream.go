@@ -48,8 +48,9 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 	defer cancel()
 	writer.Go(func() { i.write(ctx, call, open, cancel) })
 	r := reader[T]{i: i}
+	f := new(sluicev1.ProducerFrame) // used again for every frame
 	for {
-		f, err := call.Recv()
+		err := call.RecvMsg(f)
 		if err != nil {
 			r.flush()
 			return opened, i.closed(err), err
