@@ -43,6 +43,7 @@ func build(f *config.File, s settings) (*network, error) {
 		Name: f.Node.Name, Cluster: f.Cluster.Name, Version: version,
 		Listen: f.Listen.GRPC.Address, Advertise: f.Listen.GRPC.Advertise,
 		Gossip: f.Cluster.Bind, Join: f.Cluster.Join,
+		TLS: node.TLS(f.TLS), Authorize: f.Authorize, AdminAnywhere: f.AdminAnywhere, Keyring: f.Cluster.Keyring,
 		Reflection: s.reflection, Logger: s.log,
 	}
 	if c.Cluster == "" {
@@ -54,7 +55,7 @@ func build(f *config.File, s settings) (*network, error) {
 		}
 	}
 	n := &network{node: node.New(c)}
-	var errs []error
+	errs := secrets(f)
 	var built []*builtin.Stage
 	local := map[string]stage.Outlet[string]{}
 	for _, one := range f.Stages {
@@ -130,6 +131,9 @@ func notes(f *config.File) []error {
 		}
 	}
 	var all []error
+	if err := expiring(f); err != nil {
+		all = append(all, err)
+	}
 	for _, s := range f.Stages {
 		for _, from := range s.From {
 			hint := config.Suggest(from.Outlet, outlets)

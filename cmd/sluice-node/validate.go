@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const validateHelp = `Check a configuration without running it: nothing is opened, no port, no file.
+const validateHelp = `Check a configuration without running it: no port is opened, and no file but
+the certificate, the key, the CA and the keyring that it names.
 
 Every problem is one line on stderr, as file:line:col: what [code]. The exit code is 78
 then, and 0 when the file can be run.`

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -25,8 +24,12 @@ func (a *app) connect() (sluicev1.AdminServiceClient, func(), error) {
 	if a.timeout <= 0 {
 		return nil, nil, &usageError{"--timeout must be more than 0"}
 	}
+	creds, err := a.credentials()
+	if err != nil {
+		return nil, nil, err
+	}
 	opts := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent("sluicectl/" + a.client.Version),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),

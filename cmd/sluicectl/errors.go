@@ -55,6 +55,9 @@ func explain(err error, server string, timeout time.Duration) error {
 	why := reason(err)
 	switch status.Code(err) {
 	case codes.Unavailable:
+		if f := handshakeFailure(why, server); f != nil {
+			return f
+		}
 		return &failure{
 			what: "cannot reach a node at " + server,
 			why:  why,
@@ -75,11 +78,7 @@ func explain(err error, server string, timeout time.Duration) error {
 			next: "see if that is the address of a sluice node, and with sluicectl version if it is older than this sluicectl",
 		}
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return &failure{
-			what: server + " refuses to answer",
-			why:  why,
-			next: "ask whoever runs that node for the permission",
-		}
+		return forbidden(err, server)
 	default:
 		return &failure{
 			what: fmt.Sprintf("%s answered with an error (%s)", server, status.Code(err)),

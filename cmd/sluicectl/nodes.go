@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ JSON keys of nodes[]:
   stages          how many stages it runs, null if unknown
   outlets         how many outlets it offers, null if unknown
   uptime_seconds  how long it runs, null if unknown
+  refused         what it did not let others do, by rule: how often
   error           what is wrong with it, "" if nothing is
 ` + unreachableHelp
 
@@ -38,17 +40,18 @@ type nodesAnswer struct {
 }
 
 type node struct {
-	Name          string   `json:"name"`
-	State         string   `json:"state"`
-	GRPCAddress   string   `json:"grpc_address"`
-	GossipAddress string   `json:"gossip_address"`
-	Zone          string   `json:"zone"`
-	Incarnation   uint64   `json:"incarnation"`
-	Version       string   `json:"version"`
-	Stages        *int32   `json:"stages"`
-	Outlets       *int32   `json:"outlets"`
-	UptimeSeconds *float64 `json:"uptime_seconds"`
-	Error         string   `json:"error"`
+	Name          string           `json:"name"`
+	State         string           `json:"state"`
+	GRPCAddress   string           `json:"grpc_address"`
+	GossipAddress string           `json:"gossip_address"`
+	Zone          string           `json:"zone"`
+	Incarnation   uint64           `json:"incarnation"`
+	Version       string           `json:"version"`
+	Stages        *int32           `json:"stages"`
+	Outlets       *int32           `json:"outlets"`
+	UptimeSeconds *float64         `json:"uptime_seconds"`
+	Refused       map[string]int64 `json:"refused"`
+	Error         string           `json:"error"`
 }
 
 func (a *app) nodes() *cobra.Command {
@@ -91,8 +94,10 @@ func newNode(n *sluicev1.NodeInfo) node {
 		Incarnation:   n.GetIncarnation(),
 		Version:       n.GetVersion(),
 		UptimeSeconds: seconds(n.GetUptime()),
+		Refused:       map[string]int64{},
 		Error:         n.GetError(),
 	}
+	maps.Copy(to.Refused, n.GetRefused())
 	// A node that has not said how long it runs has not answered: its zeros are
 	// no numbers.
 	stages, outlets := n.GetStages(), n.GetOutlets()
@@ -106,10 +111,10 @@ func (a nodesAnswer) missing() []unreachable { return a.Unreachable }
 
 func (a nodesAnswer) table() *table {
 	t := newTable(text("NODE"), text("STATE"), text("GRPC"), text("GOSSIP"), text("ZONE"), text("VERSION"),
-		number("STAGES"), number("OUTLETS"), number("UPTIME"), text("ERROR"))
+		number("STAGES"), number("OUTLETS"), number("UPTIME"), text("REFUSED"), text("ERROR"))
 	for _, n := range a.Nodes {
 		t.add(n.Name, n.State, n.GRPCAddress, n.GossipAddress, n.Zone, n.Version,
-			maybe(n.Stages), maybe(n.Outlets), age(n.UptimeSeconds), n.Error)
+			maybe(n.Stages), maybe(n.Outlets), age(n.UptimeSeconds), discards(n.Refused), n.Error)
 	}
 	return t
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluicenet/sluice/internal/mtls"
 )
 
 const rootHelp = `sluicectl asks a sluice network what runs where, and where it stops.
@@ -23,7 +25,11 @@ Exit codes:
   3  some nodes did not answer: stderr names them, and so does "unreachable" in JSON
 
 Environment:
-  SLUICE_SERVER  the node to ask, where --server is not given`
+  SLUICE_SERVER    the node to ask, where --server is not given
+  SLUICE_TLS_CERT  a certificate, its key, and the CA of the nodes, where --tls-cert,
+  SLUICE_TLS_KEY   --tls-key and --tls-ca are not given. Nodes with TLS are asked with
+  SLUICE_TLS_CA    all three; who the certificate is for has to be allowed to administer
+  SLUICE_IDENTITY  what the node has to be, where --identity is not given`
 
 const rootExample = `  sluicectl nodes
   sluicectl subs --server 10.0.3.11:7301
@@ -50,9 +56,11 @@ type app struct {
 	client         clientBuild
 	dial           func(context.Context, string) (net.Conn, error) // nil is TCP
 
-	server  string
-	timeout time.Duration
-	output  format
+	server   string
+	timeout  time.Duration
+	output   format
+	tls      mtls.Files
+	identity string // a glob of what the node has to be
 
 	// running says that the command line was right: errors are of its work.
 	running bool
@@ -98,6 +106,10 @@ func (a *app) command() *cobra.Command {
 	}
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.server, "server", "s", cmp.Or(a.env("SLUICE_SERVER"), defaultServer), "the node to ask, as `HOST:PORT` (SLUICE_SERVER)")
+	flags.StringVar(&a.tls.Cert, "tls-cert", a.env("SLUICE_TLS_CERT"), "your certificate, a `FILE` in PEM (SLUICE_TLS_CERT)")
+	flags.StringVar(&a.tls.Key, "tls-key", a.env("SLUICE_TLS_KEY"), "its key, a `FILE` in PEM (SLUICE_TLS_KEY)")
+	flags.StringVar(&a.tls.CA, "tls-ca", a.env("SLUICE_TLS_CA"), "the CA of the nodes, a `FILE` in PEM (SLUICE_TLS_CA)")
+	flags.StringVar(&a.identity, "identity", a.env("SLUICE_IDENTITY"), "what the certificate of the node has to say that it is, a `GLOB` (SLUICE_IDENTITY)")
 	flags.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long to wait for the answer; for tap, for the connection")
 	flags.VarP(&a.output, "output", "o", "how to write it: table or json")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON}, cobra.ShellCompDirectiveNoFileComp))

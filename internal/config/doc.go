@@ -3,7 +3,11 @@
 //	version: 1
 //	node: {name: a}
 //	listen: {grpc: {address: "127.0.0.1:7301", advertise: ""}}
-//	cluster: {name: demo, bind: "127.0.0.1:7401", join: ["127.0.0.1:7401"]}
+//	cluster: {name: demo, bind: "127.0.0.1:7401", join: ["127.0.0.1:7401"], keyring: gossip.keys}
+//	tls: {cert: a.pem, key: a.key, ca: ca.pem}
+//	authorize:
+//	  - {identities: ["*.nodes.example.org"], may: [subscribe, publish], outlets: ["*"]}
+//	  - {identities: ["ops.example.org"], may: [administer]}
 //	stages:
 //	  lines: {source: file, with: {path: in.txt}}
 //	  long:  {gate: filter, from: lines, with: {expr: "len(event) > 80"}}
@@ -47,5 +51,6 @@
 //	SL0113  an outlet that is named twice in one from
 //	SL0114  stages that wait for themselves
 //	SL0115  a stage that reads from a sink
+//	SL0116  tls, authorize and admin do not go together
 //	SL0120  what the kind of a stage says about its settings
 package config

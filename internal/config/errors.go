@@ -25,6 +25,7 @@ const (
 	codeTwice     = "SL0113"
 	codeCycle     = "SL0114"
 	codeSink      = "SL0115"
+	codeSecurity  = "SL0116"
 	codeSettings  = "SL0120"
 )
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"reflect"
+
+	"github.com/sluicenet/sluice/internal/authz"
 )
 
 // File is what a file says, with defaults where it says nothing.
@@ -15,6 +17,11 @@ type File struct {
 	Node    Node
 	Listen  Listen
 	Cluster Cluster
+	TLS     TLS
+	// Authorize are rules that make sense, and are empty where there is no TLS.
+	Authorize []authz.Rule
+	// AdminAnywhere lets operators on other machines in, without TLS.
+	AdminAnywhere bool
 	// Stages are in the order of the file.
 	Stages []Stage
 
@@ -47,8 +54,17 @@ type Cluster struct {
 	// Bind is where gossip listens, 127.0.0.1:7401 by default: an IP address and a
 	// port. Port 0 is one that is free.
 	Bind string `yaml:"bind"`
+	// Keyring is a file with the keys of gossip, or empty.
+	Keyring string `yaml:"keyring"`
 	// Join names some nodes of the cluster, by the addresses of their gossip.
 	Join []string `yaml:"join"`
+}
+
+// TLS names the files of mutual TLS: all three, or none.
+type TLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+	CA   string `yaml:"ca"`
 }
 
 // The defaults of a file.
@@ -84,11 +100,14 @@ func Parse(filename string, data []byte) (*File, error) {
 		return nil, p.err()
 	}
 	shape := struct {
-		Version int     `yaml:"version"`
-		Node    Node    `yaml:"node"`
-		Listen  Listen  `yaml:"listen"`
-		Cluster Cluster `yaml:"cluster"`
-		Stages  *value  `yaml:"stages"`
+		Version   int          `yaml:"version"`
+		Node      Node         `yaml:"node"`
+		Listen    Listen       `yaml:"listen"`
+		Cluster   Cluster      `yaml:"cluster"`
+		TLS       TLS          `yaml:"tls"`
+		Authorize []authz.Rule `yaml:"authorize"`
+		Admin     string       `yaml:"admin"`
+		Stages    *value       `yaml:"stages"`
 	}{
 		Version: version,
 		Listen:  Listen{GRPC{Address: DefaultGRPCAddress}},
@@ -96,15 +115,19 @@ func Parse(filename string, data []byte) (*File, error) {
 	}
 	decoder{p}.decode(root, "", reflect.ValueOf(&shape).Elem())
 	f := &File{
-		Path:    filename,
-		Version: shape.Version,
-		Node:    shape.Node,
-		Listen:  shape.Listen,
-		Cluster: shape.Cluster,
-		root:    root,
+		Path:          filename,
+		Version:       shape.Version,
+		Node:          shape.Node,
+		Listen:        shape.Listen,
+		Cluster:       shape.Cluster,
+		TLS:           shape.TLS,
+		Authorize:     shape.Authorize,
+		AdminAnywhere: shape.Admin == anywhere,
+		root:          root,
 	}
 	if root.kind == mapping {
 		checker{p, root}.check(f)
+		checker{p, root}.security(f, shape.Admin)
 		f.Stages = stages(p, shape.Stages)
 		checkGraph(p, f.Stages)
 	}

@@ -46,7 +46,7 @@ func TestKeys(t *testing.T) {
 	wrong(t, "version: 1\nnode: {name: a, zone: x}\n", `f:2:17: unknown key "zone" in node: it takes name [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\nstage: {}\n", `f:3:1: unknown key "stage", did you mean "stages"? [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\ntelemetry: {}\n",
-		`f:3:1: unknown key "telemetry": the file takes version, node, listen, cluster, stages [SL0103]`)
+		`f:3:1: unknown key "telemetry": the file takes version, node, listen, cluster, tls, authorize, admin, stages [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\nlisten:\n  grpc:\n    adress: x\n",
 		`f:5:5: unknown key "adress" in listen.grpc, did you mean "address"? [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\nstages:\n  a:\n    source: x\n    wiht: {}\n",
@@ -55,8 +55,8 @@ func TestKeys(t *testing.T) {
 		`f:4:34: unknown key "max-demand" in stages.a.from, did you mean "max_demand"? [SL0103]`)
 
 	wrong(t, "version: 1\nnode: {name: a}\n\"a\\nb\": x\n\"c\\0d\": x\n",
-		`f:3:1: unknown key "a\nb": the file takes version, node, listen, cluster, stages [SL0103]`,
-		`f:4:1: unknown key "c\x00d": the file takes version, node, listen, cluster, stages [SL0103]`)
+		`f:3:1: unknown key "a\nb": the file takes version, node, listen, cluster, tls, authorize, admin, stages [SL0103]`,
+		`f:4:1: unknown key "c\x00d": the file takes version, node, listen, cluster, tls, authorize, admin, stages [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\nversion: 1\n", `f:3:1: the key "version" is given twice, first at line 1 [SL0104]`)
 	wrong(t, "version: 1\nnode: {name: a, 'name': b}\n", `f:2:17: the key "name" is given twice, first at line 2 [SL0104]`)
 	wrong(t, "version: 1\nnode: {name: a}\nstages:\n  a: {source: x}\n  a: {source: x}\n",

@@ -22,6 +22,7 @@ import (
 type cluster struct {
 	n    *Node
 	list *memberlist.Memberlist
+	ring *memberlist.Keyring // nil where gossip is not encrypted
 	// gossip is where the gossip of this node is reached, and ip the address in it.
 	gossip, ip string
 	wake       chan struct{}
@@ -55,8 +56,13 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	conf.Label = n.config.Cluster
 	conf.TCPTimeout = joinTimeout // a call of ours waits for it, and Stop for the call
 	conf.Delegate, conf.Events = &delegate{n}, &events{c}
-	conf.Logger = gossipLogger(n.log)
+	conf.Logger = gossipLogger(n)
 	conf.LogOutput = nil
+	ring, err := n.openKeyring()
+	if err != nil {
+		return nil, err
+	}
+	c.ring, conf.Keyring = ring, ring
 	transport, err := listenGossip(bind, conf.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("gossip on %v: %w", bind, err)

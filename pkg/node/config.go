@@ -39,6 +39,12 @@ type Config struct {
 	Gossip string
 	// GossipAdvertise is where others reach the gossip; default: where it is bound.
 	GossipAdvertise string
+	// Keyring is a file with the keys that encrypt gossip, in base64, one a line; what
+	// follows a # is a comment. The first key encrypts, all of them decrypt. The file is
+	// read again every few seconds: to replace a key, put the new one behind the old one
+	// on all nodes, then in front on all nodes, and then take the old one away. Without
+	// it, whoever reaches the gossip can say that nodes come and go.
+	Keyring string
 	// Join are the gossip addresses of some nodes of the cluster, host:port. Its own
 	// may be among them. They are resolved and tried again for as long as the node
 	// runs, and so are nodes that it has met. Name several: nodes that start while the

@@ -72,7 +72,7 @@ func (r *denials) add(x denial) {
 		return
 	}
 	level := slog.LevelInfo
-	if x.rule == ruleTLS || x.rule == string(wire.RuleForbidden) || x.rule == string(wire.RuleOtherIdentity) {
+	if x.rule == ruleTLS || x.rule == ruleGossip || x.rule == string(wire.RuleForbidden) || x.rule == string(wire.RuleOtherIdentity) {
 		level = slog.LevelWarn
 	}
 	r.log.Log(context.Background(), level, "refused", "rule", x.rule, "who", key.who, "what", key.what, "why", clip(x.why), "hint", x.hint, "times", last.since)

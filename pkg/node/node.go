@@ -156,6 +156,8 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 		return fmt.Errorf("node %q: %w", n.config.Name, err)
 	}
 	n.keepTLS()
+	n.keepKeyring(n.cluster.ring)
+	n.warnOpen(!n.listener.Addr().(*net.TCPAddr).IP.IsLoopback(), !bind.Addr().IsLoopback())
 	n.checkOwn()
 	context.AfterFunc(ctx, n.drain)
 	close(n.up)

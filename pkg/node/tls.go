@@ -118,3 +118,15 @@ func (n *Node) keepTLS() {
 		n.reload("TLS", n.tls.Refresh)
 	}
 }
+
+// warnOpen says what others can reach that is not protected.
+func (n *Node) warnOpen(grpc, gossip bool) {
+	if grpc && n.tls == nil {
+		n.log.Warn("connections are not encrypted, and whoever reaches the node may subscribe and publish", "code", "SL0207",
+			"hint", "give the nodes TLS, or listen on loopback")
+	}
+	if gossip && n.config.Keyring == "" {
+		n.log.Warn("gossip is not encrypted: whoever reaches it can say that nodes come and go", "code", "SL0205",
+			"hint", "give the nodes a keyring, or bind gossip to loopback")
+	}
+}
