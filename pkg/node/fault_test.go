@@ -461,6 +461,7 @@ func TestCancelWhileTheLinkIsDown(t *testing.T) {
 	<-sub.Done()
 	require.Less(t, time.Since(begin), farewell+5*time.Second)
 	require.Equal(t, stage.Cancelled, sub.Ending().Reason)
+	require.ErrorContains(t, sub.Ending().Err, `node "a" could not be told what was processed`)
 	link.Heal()
 	eventually(t, "the producer is told", func() bool { return len(a.published["numbers"].rows()) == 0 })
 

@@ -117,7 +117,7 @@ func (i *inflow[T]) release(broke time.Time) {
 	if left.IsZero() || time.Since(later(left, broke)) < farewell {
 		return
 	}
-	i.give(stage.Ending{Reason: stage.Cancelled})
+	i.give(stage.Ending{Reason: stage.Cancelled, Err: i.untold()})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, "the connection broke while it was drained")
@@ -190,9 +190,13 @@ func (i *inflow[T]) expire() {
 	i.mu.Lock()
 	outcome, at := i.core.Expire(), i.at
 	i.mu.Unlock()
-	// What a drain has not brought by now, the producer gives to others.
-	if outcome == wire.Completed || !i.cancelled().IsZero() {
+	if outcome == wire.Completed {
 		i.give(stage.Ending{Reason: stage.Cancelled})
+		return
+	}
+	// What a drain has not brought by now, the producer gives to others.
+	if !i.cancelled().IsZero() {
+		i.give(stage.Ending{Reason: stage.Cancelled, Err: i.untold()})
 		return
 	}
 	err := fmt.Errorf("node %q did not come back within %v", at.node, i.terms.ResumeWindow)
@@ -200,6 +204,12 @@ func (i *inflow[T]) expire() {
 		err = errStopped
 	}
 	i.give(stage.Ending{Reason: stage.Lost, Err: err, Drop: i.terms.AtMostOnce})
+}
+
+// untold says in the ending of a subscription that was cancelled that its producer may
+// not know what was processed, and so gives some of it to others.
+func (i *inflow[T]) untold() error {
+	return fmt.Errorf("node %q could not be told what was processed", i.where().node)
 }
 
 // newBackoff is how long a subscription waits before it tries again, with jitter.

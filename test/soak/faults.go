@@ -45,7 +45,7 @@ var faults = []fault{
 	{"cut all", 6, true, func(_ context.Context, n *witness.Node, _ *rand.Rand) { n.Link.Cut() }},
 	{"cut one", 4, true, func(_ context.Context, n *witness.Node, _ *rand.Rand) { n.Link.CutOldest() }},
 	{"cut after bytes", 8, true, func(ctx context.Context, n *witness.Node, r *rand.Rand) {
-		n.Link.CutAfter(r.Int64N(20_000))
+		n.Link.CutAfter(r.Int64N(20_000 << r.IntN(8)))
 		harness.Sleep(ctx, between(r, 0, short))
 		n.Link.Heal()
 	}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Tally is what the ledger says about one outlet.
@@ -85,8 +86,10 @@ func nodes(sessions []*session) []string {
 }
 
 // gone reports whether a subscription ended so that what was not acknowledged went
-// back.
-func gone(h *hop, s *session) bool { return h.killed[s.who] || s.reason == "lost" }
+// back: its process was killed, or its window was over, also while it drained.
+func gone(h *hop, s *session) bool {
+	return h.killed[s.who] || s.reason == "lost" || s.reason == "cancelled" && strings.Contains(s.why, "could not be told")
+}
 
 // how checks how a subscription has ended.
 func how(h *hop, s *session, t *Tally) {

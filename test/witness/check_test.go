@@ -57,6 +57,8 @@ func TestLedger(t *testing.T) {
 		{name: "twice", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10\nS 1 shutdown", two: "B 1 1 true 1 1 5-5\nS 1 shutdown", says: "by one that lived"},
 		{name: "twice after a kill", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10", two: "B 1 1 true 1 1 9-10\nS 1 shutdown", killed: []incarnation{one}},
 		{name: "twice after the window", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10\nS 1 lost why", two: "B 1 1 true 0 1 9-10\nS 1 shutdown"},
+		{name: "twice after a drain that was cut off", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10\nS 1 cancelled node g could not be told what was processed", two: "B 1 1 true 0 1 9-10\nS 1 shutdown"},
+		{name: "twice after a drain", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10\nS 1 cancelled <nil>", two: "B 1 1 true 0 1 9-10\nS 1 shutdown", says: "first by one that lived"},
 		{name: "twice, and a third time", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-4\nS 1 lost\nB 2 1 false 0 1 5-10\nB 2 7 true 0 1 2-4\nS 2 shutdown", two: "B 1 1 true 0 1 1-4\nS 1 lost"},
 		{name: "given back by one that lived", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10\nS 1 shutdown", two: "B 1 1 true 0 1 9-10\nS 1 lost", says: "first by one that lived"},
 		{name: "unmarked", p: demand, gate: emitted, one: "B 1 1 false 0 1 1-10", two: "B 1 1 false 0 1 9-10\nS 1 shutdown", killed: []incarnation{one}, says: "2 times unmarked"},

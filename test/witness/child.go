@@ -146,7 +146,7 @@ func (c *child) source(s stageSpec, r *recorder) {
 			return nil, nil
 		}
 		pad := ""
-		if random.IntN(20) == 0 {
+		if random.IntN(10) == 0 {
 			pad = strings.Repeat("sluice", random.IntN(1000))
 		}
 		events := make([]event, demand)

@@ -163,6 +163,7 @@ const drainPatience = 80 * time.Second
 
 // Drain tells the process to end, and waits until it has.
 func (n *Node) Drain() {
+	n.awaitReport()
 	n.proc.Signal(syscall.SIGTERM)
 	code, err := n.proc.Exit(drainPatience)
 	switch {
@@ -173,5 +174,15 @@ func (n *Node) Drain() {
 		n.net.wrong("%v did not end within %v of SIGTERM: see its stderr", n, drainPatience)
 	case code != 0:
 		n.net.wrong("%v ended with code %d after SIGTERM: see its stderr", n, code)
+	}
+}
+
+// awaitReport waits until the process has said something: before that, a signal may
+// find nobody who listens to it.
+func (n *Node) awaitReport() {
+	for begin := time.Now(); n.proc.Running() && time.Since(begin) < drainPatience; time.Sleep(10 * time.Millisecond) {
+		if all := n.Health(); all[len(all)-1].Last.Goroutines > 0 {
+			return
+		}
 	}
 }
