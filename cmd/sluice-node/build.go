@@ -46,6 +46,9 @@ func build(f *config.File, s settings) (*network, error) {
 		TLS: node.TLS(f.TLS), Authorize: f.Authorize, AdminAnywhere: f.AdminAnywhere, Keyring: f.Cluster.Keyring,
 		Reflection: s.reflection, Logger: s.log,
 	}
+	if f.Node.MaxBytes != nil {
+		c.MaxBytes = *f.Node.MaxBytes
+	}
 	if c.Cluster == "" {
 		c.Join = nil // it names this node, and nobody else
 	}

@@ -23,6 +23,9 @@ func (c checker) check(f *File) {
 		c.p.add(codeMissing, c.pos("node.name"),
 			"node.name is required: it is how a cluster knows this node, so no other may have it")
 	}
+	if n := f.Node.MaxBytes; n != nil && *n < 1 {
+		c.p.add(codeValue, c.pos("node.max_bytes"), "node.max_bytes is %d, and has to be at least 1", *n)
+	}
 	c.listen(f.Listen.GRPC)
 	c.cluster(f.Cluster)
 }

@@ -32,6 +32,9 @@ type File struct {
 type Node struct {
 	// Name is unique in a cluster, and always given.
 	Name string `yaml:"name"`
+	// MaxBytes is what subscribers may have un-acknowledged, all together and in
+	// encoded bytes; 1 GiB where the file does not say.
+	MaxBytes *int64 `yaml:"max_bytes"`
 }
 
 // Listen is where the node is reached.

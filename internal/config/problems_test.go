@@ -43,7 +43,7 @@ func TestNotYAML(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	wrong(t, "version: 1\nnode: {name: a, zone: x}\n", `f:2:17: unknown key "zone" in node: it takes name [SL0103]`)
+	wrong(t, "version: 1\nnode: {name: a, zone: x}\n", `f:2:17: unknown key "zone" in node: it takes name, max_bytes [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\nstage: {}\n", `f:3:1: unknown key "stage", did you mean "stages"? [SL0103]`)
 	wrong(t, "version: 1\nnode: {name: a}\ntelemetry: {}\n",
 		`f:3:1: unknown key "telemetry": the file takes version, node, listen, cluster, tls, authorize, admin, stages [SL0103]`)
@@ -81,6 +81,8 @@ func TestSettings(t *testing.T) {
 	wrong(t, "version: 1\nnode: {name: a b}\n", `f:2:14: node.name "a b" has " " in it: names are of A-Z a-z 0-9 . _ - [SL0108]`)
 	wrong(t, "version: 1\nnode: {name: "+strings.Repeat("n", 129)+"}\n",
 		`f:2:14: node.name "`+strings.Repeat("n", 60)+`…" is longer than 128 bytes [SL0108]`)
+	wrong(t, "version: 1\nnode: {name: a, max_bytes: 0}\n", `f:2:28: node.max_bytes is 0, and has to be at least 1 [SL0108]`)
+	wrong(t, "version: 1\nnode: {name: a, max_bytes: 1GB}\n", `f:2:28: node.max_bytes: want a whole number, have the text "1GB" [SL0105]`)
 	wrong(t, "version: 1\nnode: {name: a}\ncluster: {name: a/b}\n",
 		`f:3:17: cluster.name "a/b" has "/" in it: names are of A-Z a-z 0-9 . _ - [SL0108]`)
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,19 @@ type Config struct {
 	// MaxUnackedBytes is the same in encoded bytes; default 64 MiB. One frame is sent
 	// whatever its size, when nothing else is un-acknowledged.
 	MaxUnackedBytes int64
+	// MaxBytes is what all subscribers of the node together may have un-acknowledged,
+	// in encoded bytes; default 1 GiB. When it is reached, subscriptions pause until
+	// others acknowledge. One that has nothing un-acknowledged sends a frame all the
+	// same, so nobody starves and the node may hold that much more.
+	MaxBytes int64
+	// MaxDemand is how much a subscriber may have asked for that it has not
+	// acknowledged; default 10,000,000. One that asks for more is refused by
+	// wire.RuleAskTooLarge; the demand without a bound is no number, and legal.
+	MaxDemand int64
+	// MaxSubscriptions is how many subscriptions one peer may have at the node, those
+	// whose connection broke included; default 4096. A peer is an
+	// identity where there is mutual TLS, and else an IP address. What it opens beyond is refused by wire.RuleTooManySubscriptions, and tried again.
+	MaxSubscriptions int
 	// Logger takes the node's log; default slog.Default().
 	Logger *slog.Logger
 	// Version is what the node says its program's version is.
@@ -78,8 +92,12 @@ type Config struct {
 
 // Limits that are not settings yet.
 const (
-	// maxFrame is the largest frame that a node takes; gRPC's own default.
+	// maxFrame is the largest frame of a producer that a node takes; gRPC's own default.
 	maxFrame = 4 << 20
+	// maxAsked is the largest frame of a consumer. What is in it costs many times its
+	// bytes when it is read, so gRPC refuses what is larger than maxRequest before that.
+	maxAsked   = 256 << 10
+	maxRequest = 2 * maxAsked
 	// frameRoom is how much a node puts into one frame, where the peer takes that.
 	frameRoom = 1 << 20
 
@@ -157,8 +175,17 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: Name is empty: give every node of a cluster a name of its own", ErrConfig)
 	case len(c.Join) > 0 && c.Cluster == "":
 		return fmt.Errorf("%w: Cluster is empty and Join is not: without a name, clusters that meet by chance merge", ErrConfig)
-	case c.MaxUnacked < 0 || c.MaxUnackedBytes < 0:
-		return fmt.Errorf("%w: MaxUnacked is %d, MaxUnackedBytes %d: 0 stands for the default, and less makes no sense", ErrConfig, c.MaxUnacked, c.MaxUnackedBytes)
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxUnacked", c.MaxUnacked}, {"MaxUnackedBytes", c.MaxUnackedBytes}, {"MaxBytes", c.MaxBytes},
+		{"MaxDemand", c.MaxDemand}, {"MaxSubscriptions", int64(c.MaxSubscriptions)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%w: %s is %d: 0 stands for the default, and less makes no sense", ErrConfig, f.name, f.value)
+		}
 	}
 	if err := c.TLS.check(); err != nil {
 		return err
@@ -171,12 +198,11 @@ func (c *Config) withDefaults() Config {
 	if d.Listen == "" {
 		d.Listen = "127.0.0.1:0"
 	}
-	if d.MaxUnacked == 0 {
-		d.MaxUnacked = 100_000
-	}
-	if d.MaxUnackedBytes == 0 {
-		d.MaxUnackedBytes = 64 << 20
-	}
+	d.MaxUnacked = cmp.Or(d.MaxUnacked, 100_000)
+	d.MaxUnackedBytes = cmp.Or(d.MaxUnackedBytes, 64<<20)
+	d.MaxBytes = cmp.Or(d.MaxBytes, 1<<30)
+	d.MaxDemand = cmp.Or(d.MaxDemand, 10_000_000)
+	d.MaxSubscriptions = cmp.Or(d.MaxSubscriptions, 4096)
 	if d.Logger == nil {
 		d.Logger = slog.Default()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluicenet/sluice/internal/credit"
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -116,7 +117,7 @@ func TestBatchesAreCutByBytes(t *testing.T) {
 	c := dialRaw(t, a.Address())
 	const limit = 200 << 10
 	c.open(func(o *sluicev1.Open) { o.EventType, o.Codec, o.MaxFrameBytes = "[]byte", "bytes", limit })
-	require.EqualValues(t, maxFrame, c.recv().GetOpened().GetMaxFrameBytes())
+	require.EqualValues(t, maxAsked, c.recv().GetOpened().GetMaxFrameBytes())
 	c.ask(100)
 	frames := c.events(100)
 	require.Greater(t, len(frames), 20)
@@ -272,9 +273,9 @@ func TestUnackedEventsAreBounded(t *testing.T) {
 	c := dialRaw(t, a.Address())
 	c.open(nil)
 	require.EqualValues(t, 50, c.recv().GetOpened().GetMaxUnackedEvents())
+	c.ask(credit.Unbounded)
 	c.ask(1 << 62)
-	c.send(askFrame(1<<62, 0))
-	c.send(askFrame(1<<62, 0))
+	c.ask(credit.Unbounded)
 	c.events(50)
 	eventually(t, "it pauses", func() bool { return a.published["numbers"].rows()[0].GetState() == "paused" })
 	c.send(ackFrame(30))

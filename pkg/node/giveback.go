@@ -17,9 +17,12 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 	}
 	if step.Release > 0 {
 		n := int(min(step.Release, int64(len(v.kept))))
+		freed := int64(0)
 		for _, it := range v.kept[:n] {
-			v.bytes -= int64(it.bytes)
+			freed += int64(it.bytes)
 		}
+		v.bytes -= freed
+		v.p.n.budget.free(freed)
 		clear(v.kept[:n])
 		v.kept = v.kept[n:]
 	}

@@ -43,7 +43,7 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.Creds(n.serverCredentials()),
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
-		grpc.MaxRecvMsgSize(maxFrame),
+		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.ForceServerCodecV2(frameCodec),
 		grpc.ChainStreamInterceptor(n.recoverStream, n.guardStream),
 		grpc.ChainUnaryInterceptor(n.recoverUnary, n.guardUnary),

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
@@ -53,6 +56,7 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 		err := call.RecvMsg(f)
 		if err != nil {
 			r.flush()
+			err = i.tooLarge(err)
 			return opened, i.closed(err), err
 		}
 		if f.GetOpened() != nil {
@@ -83,6 +87,18 @@ func (i *inflow[T]) closed(err error) wire.Outcome {
 	}
 	i.core.Broken()
 	return wire.Going
+}
+
+// tooLarge says by its rule that a frame was too large for its receiver, where gRPC has
+// found that, at either end, in words of its own.
+func (i *inflow[T]) tooLarge(err error) error {
+	s := status.Convert(err)
+	if _, said := wire.FromStatus(err); said || s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), "larger than max") {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return &wire.Error{Rule: wire.RuleFrameTooLarge, Epoch: i.core.Epoch(), What: s.Message()}
 }
 
 // breach is a rule that the producer has broken. The stage hears of it at once. The
@@ -160,6 +176,7 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 	case *sluicev1.ProducerFrame_Opened:
 		i.mu.Lock()
 		err := i.core.Opened(f.Opened.GetEpoch(), f.Opened.GetGranted(), f.Opened.GetNext())
+		i.core.FramesUpTo(f.Opened.GetMaxFrameBytes())
 		i.poke()
 		i.mu.Unlock()
 		if err == nil {

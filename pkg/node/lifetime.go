@@ -16,6 +16,8 @@ func (v *served[T]) finish(cause error) {
 		v.stream.close(cause)
 		v.stream = nil
 	}
+	v.p.n.budget.free(v.bytes)
+	v.bytes = 0
 	v.kept, v.queue, v.runs, v.handed = nil, nil, nil, true
 }
 
@@ -100,7 +102,7 @@ func (v *served[T]) resume(o wire.Opening, s *stream) (todo[T], error) {
 	if v.stream != nil {
 		v.stream.close(errReplaced)
 	}
-	v.stream, v.opened, v.since = s, false, time.Now()
+	v.stream, v.opened, v.more, v.since = s, false, false, time.Now()
 	if v.expires != nil {
 		v.expires.Stop()
 	}

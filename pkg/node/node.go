@@ -50,6 +50,8 @@ type Node struct {
 	// background is what goes on until the node is cut.
 	background sync.WaitGroup
 	sessions   atomic.Uint64
+	budget     budget
+	guests     guests
 
 	mu        sync.Mutex
 	state     nodeState
@@ -85,6 +87,8 @@ func New(c Config) *Node {
 	}
 	n.log = n.config.Logger
 	n.denials.log = n.log
+	n.budget.max, n.budget.log = n.config.MaxBytes, n.log
+	n.guests.max = n.config.MaxSubscriptions
 	n.started = time.Now()
 	n.incarnation = uint64(n.started.UnixMicro())
 	n.ctx, n.cut = context.WithCancelCause(context.Background())

@@ -189,7 +189,13 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 	if verdict == wire.Unknown {
 		return nil, nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
 	}
+	if err := p.n.guests.hold(s.guest); err != nil {
+		return nil, nil, err
+	}
 	held, t, err := newServed(p, who, o, opening, s)
+	if err != nil {
+		p.n.guests.release(s.guest)
+	}
 	if errors.Is(err, wire.RulePartitionTaken) && p.kept(who.partition) {
 		err = &wire.Error{Rule: wire.RuleBusy, What: fmt.Sprintf("partition %d is kept for a subscriber whose connection broke", who.partition)}
 	}
@@ -203,6 +209,7 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 // leave takes the session out of an entry, which is then remembered for a while. The
 // lock is held.
 func (p *published[T]) leave(e *entry[T], window time.Duration) {
+	p.n.guests.release(e.held.guest)
 	e.held = nil
 	e.forget = time.Now().Add(window)
 	p.tell()

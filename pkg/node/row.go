@@ -12,7 +12,7 @@ import (
 func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	state := "flowing"
+	state, reason := "flowing", ""
 	switch {
 	case v.stream == nil:
 		state = "reconnecting"
@@ -22,6 +22,8 @@ func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 		state = "no-demand"
 	case v.core.Allotted() == 0, v.full():
 		state = "paused"
+	case len(v.queue) > 0 && v.short():
+		state, reason = "paused", v.p.n.budget.why()
 	case len(v.queue) == 0:
 		state = "no-events"
 	}
@@ -31,7 +33,7 @@ func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 		Side:  sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_PRODUCER,
 		State: state, MaxDemand: v.terms.MaxDemand, MinDemand: v.terms.MinDemand,
 		Granted: v.core.Granted(), Sent: v.core.Sent(), Acked: v.core.Acked(),
-		Age: durationpb.New(time.Since(v.since)), Incarnation: v.triple.Incarnation, Session: v.triple.Session,
+		Age: durationpb.New(time.Since(v.since)), Incarnation: v.triple.Incarnation, Session: v.triple.Session, Reason: reason,
 	}
 	if v.who.partition >= 0 {
 		p := int32(v.who.partition)

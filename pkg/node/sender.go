@@ -54,7 +54,7 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 	if !v.opened {
 		v.opened = true
 		return 0, wire.OpenedFrame(v.p.n.incarnation, v.core, wire.Limits{
-			UnackedEvents: v.p.n.config.MaxUnacked, UnackedBytes: v.p.n.config.MaxUnackedBytes, FrameBytes: maxFrame,
+			UnackedEvents: v.p.n.config.MaxUnacked, UnackedBytes: v.p.n.config.MaxUnackedBytes, FrameBytes: maxAsked,
 		})
 	}
 	if first, last, ok := v.core.Pending(); ok {
@@ -62,7 +62,11 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 		return first, nil
 	}
 	if len(v.queue) > 0 {
-		if !v.full() {
+		switch {
+		case v.full():
+		case v.short():
+			v.p.n.budget.wait(x.s)
+		default:
 			x.take(v.queue[:v.runs[0]])
 		}
 		return 0, nil
@@ -95,6 +99,11 @@ func alike[T any](items []item[T]) []item[T] {
 
 // full reports whether as many bytes are un-acknowledged as may be.
 func (v *served[T]) full() bool { return v.bytes > v.p.n.config.MaxUnackedBytes }
+
+// short reports whether the node's budget lets the session wait: not one that holds
+// nothing, nor one whose consumer waits for the rest of a delivery, since nothing would
+// be acknowledged.
+func (v *served[T]) short() bool { return len(v.kept) > 0 && !v.more && v.p.n.budget.spent() }
 
 // again returns the frame of n events, from position first, that were sent before. It
 // returns nil when they were acknowledged meanwhile.
@@ -140,16 +149,20 @@ func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFram
 		return nil
 	}
 	defer v.mu.Unlock()
-	at := len(v.kept)
+	at, size := len(v.kept), int64(0)
 	v.kept = append(v.kept, v.queue[:n]...)
 	for i, d := range data {
 		v.kept[at+i].bytes = int32(len(d))
-		v.bytes += int64(len(d))
+		size += int64(len(d))
 	}
+	v.bytes += size
+	v.p.n.budget.take(size)
+	v.p.n.budget.next() // it may have been its turn, and there may be room for another one
+	v.more = n < v.runs[0] && !v.full() && !v.p.n.budget.spent()
 	batch := wire.Batch{
 		First: v.core.Sent() - int64(n) + 1, Events: data, Attempts: attempts(v.kept[at:]),
 		// The consumer handles a delivery when it is whole, and acknowledges after that.
-		More: n < v.runs[0] && !v.full(), Backlog: int64(len(v.queue) - n),
+		More: v.more, Backlog: int64(len(v.queue) - n),
 	}
 	v.shift(n)
 	v.core.Wrote(v.core.Sent())

@@ -7,11 +7,13 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluicenet/sluice/internal/authz"
+	"github.com/sluicenet/sluice/internal/credit"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -44,19 +46,21 @@ const maxSubscriber = 255
 // receives and one sends.
 type stream struct {
 	identity string // of the peer; empty without TLS
+	guest    string // whom it counts for
 	attempt  uint64
 	limit    int64         // the largest frame that the peer takes
 	wake     chan struct{} // there may be something to send
+	queued   atomic.Bool   // it stands in the line of the node's budget
 
 	once  sync.Once
 	over  chan struct{}
 	cause error // with which the stream is closed; nil is OK
 }
 
-func newStream(o *sluicev1.Open, identity string) *stream {
+func newStream(o *sluicev1.Open, identity, guest string) *stream {
 	return &stream{
-		identity: identity,
-		attempt:  o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
+		identity: identity, guest: guest,
+		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
@@ -80,13 +84,21 @@ func (s *stream) poke() {
 var errReplaced = status.Error(codes.Aborted, "another stream has replaced this one")
 
 func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_SubscribeServer) error {
+	guest := guestOf(grpcStream.Context())
+	if err := s.n.guests.arrive(guest); err != nil {
+		return s.refuse(nil, err)
+	}
 	first, err := receiveFirst(grpcStream)
+	s.n.guests.depart(guest)
 	if err != nil {
 		return s.refuse(nil, err)
 	}
 	open, opening, err := wire.ReadOpen(first)
 	if err == nil {
-		err = checkOpen(open)
+		err = checkSize(first)
+	}
+	if err == nil {
+		err = s.n.checkOpen(open)
 	}
 	if err != nil {
 		return s.refuse(open, err)
@@ -102,7 +114,7 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 		return s.refuse(open, &wire.Error{Rule: wire.RuleUnknownOutlet,
 			What: fmt.Sprintf("no outlet %q is offered here", open.GetOutlet()), Hint: "sluicectl outlets lists what is offered"})
 	}
-	own := newStream(open, who)
+	own := newStream(open, who, guest)
 	held, err := p.open(open, opening, own)
 	if err != nil {
 		return s.refuse(open, err)
@@ -111,8 +123,26 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 	return s.refuse(open, s.send(grpcStream, held, own))
 }
 
+// checkSize holds a consumer's frame to the limit that it was told.
+func checkSize(f *sluicev1.SubscriberFrame) error {
+	if n := wire.FrameSize(f); n > maxAsked {
+		return &wire.Error{Rule: wire.RuleFrameTooLarge, What: fmt.Sprintf("a frame has %d bytes", n),
+			Hint: fmt.Sprintf("at most %d, as Opened says", maxAsked)}
+	}
+	return nil
+}
+
+// checkDemand bounds what a subscriber may have asked for.
+func (n *Node) checkDemand(granted, acked int64) error {
+	if granted != credit.Unbounded && granted-acked > n.config.MaxDemand {
+		return &wire.Error{Rule: wire.RuleAskTooLarge, What: fmt.Sprintf("the subscriber has asked for %d and acknowledged %d", granted, acked),
+			Hint: fmt.Sprintf("at most %d are open at a time", n.config.MaxDemand)}
+	}
+	return nil
+}
+
 // checkOpen bounds what a stranger may make the node remember, and lose.
-func checkOpen(o *sluicev1.Open) error {
+func (n *Node) checkOpen(o *sluicev1.Open) error {
 	switch who := o.GetSubscriber(); {
 	case len(who.GetNode()) > maxSubscriber || len(who.GetStage()) > maxSubscriber:
 		return &wire.Error{Rule: wire.RuleSubscriberInvalid,
@@ -123,7 +153,7 @@ func checkOpen(o *sluicev1.Open) error {
 			What: fmt.Sprintf("the subscriber takes frames of %d bytes", o.GetMaxFrameBytes()),
 			Hint: fmt.Sprintf("take at least %d: events that do not fit are discarded", smallestFrame)}
 	}
-	return nil
+	return n.checkDemand(o.GetGranted(), o.GetAcked())
 }
 
 // refuse puts the node's epoch into what refuses or breaks a subscription, and says
@@ -184,13 +214,17 @@ func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_Subscrib
 			}
 			return
 		case status.Code(err) == codes.ResourceExhausted:
+			// gRPC has answered by itself: it is too large even to be read.
 			held.violated(own, &wire.Error{Rule: wire.RuleFrameTooLarge, What: err.Error()})
 			return
 		case err != nil:
 			held.broken(own)
 			return
 		}
-		if err = wire.CheckSubscriberFrame(f); err == nil {
+		if err = checkSize(f); err == nil {
+			err = wire.CheckSubscriberFrame(f)
+		}
+		if err == nil {
 			err = held.frame(own, f)
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicenet/sluice/internal/credit"
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -27,11 +28,13 @@ type served[T any] struct {
 	window time.Duration
 	up     stage.Upstream[T]
 	codec  wire.Codec[T]
+	guest  string // whom it counts for
 
 	mu      sync.Mutex
 	core    *wire.Producer
 	kept    []item[T] // positions acked+1 to sent
 	bytes   int64     // encoded, of what is kept
+	more    bool      // the last frame has said that its delivery goes on
 	queue   []item[T] // without a position yet
 	runs    []int     // how queue was delivered: the lengths of the deliveries
 	stream  *stream   // nil while detached
@@ -67,7 +70,7 @@ func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening
 	}
 	v := &served[T]{
 		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.tuning.slack), codec: guarded[T]{p.port.Codec()},
-		core: core, stream: s, since: time.Now(),
+		guest: s.guest, core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)
 	if ended := new(stage.EndedError); err != nil {
@@ -162,7 +165,9 @@ func (v *served[T]) take(f *sluicev1.SubscriberFrame) (todo[T], error) {
 	switch f := f.GetFrame().(type) {
 	case *sluicev1.SubscriberFrame_Ask:
 		done = wire.DoneOf(f.Ask.GetDone())
-		step, err = v.core.Ask(f.Ask.GetN(), f.Ask.GetAcked(), done)
+		if err = v.demands(f.Ask); err == nil {
+			step, err = v.core.Ask(f.Ask.GetN(), f.Ask.GetAcked(), done)
+		}
 	case *sluicev1.SubscriberFrame_Ack:
 		done = wire.DoneOf(f.Ack.GetDone())
 		step, err = v.core.Ack(f.Ack.GetAcked(), done)
@@ -175,6 +180,17 @@ func (v *served[T]) take(f *sluicev1.SubscriberFrame) (todo[T], error) {
 	t := v.apply(step)
 	t.done = done
 	return t, nil
+}
+
+// demands bounds what an Ask may bring the demand to. There is no number of events that
+// adds up to demand without a bound: who wants that says it.
+func (v *served[T]) demands(a *sluicev1.Ask) error {
+	granted := v.core.Granted()
+	if granted == credit.Unbounded || a.GetN() == credit.Unbounded {
+		return nil
+	}
+	granted = min(credit.Add(granted, a.GetN()), credit.Unbounded-1)
+	return v.p.n.checkDemand(granted, max(a.GetAcked(), v.core.Acked()))
 }
 
 // cancel applies a Cancel. A drain goes to the stage first: what that has delivered

@@ -89,7 +89,7 @@ func open(t *testing.T, p *published[int], number uint64) (session, *stream) {
 	o.Session, o.Granted = number, 10
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	s := newStream(o, "")
+	s := newStream(o, "", "somebody")
 	held, err := p.open(o, opening, s)
 	require.NoError(t, err)
 	return held, s
@@ -114,7 +114,7 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	o.Granted, o.Attempt = 10, 2
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	other := newStream(o, "")
+	other := newStream(o, "", "somebody")
 	held, err = p.open(o, opening, other)
 	require.NoError(t, err)
 	l.to.Deliver(stage.Batch[int]{Events: []int{4}})
@@ -164,7 +164,7 @@ func TestResumeThatCannotBeRight(t *testing.T) {
 	o.Attempt, o.Known, o.Granted, o.Received = 2, true, 10, 5
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	_, err = p.open(o, opening, newStream(o, ""))
+	_, err = p.open(o, opening, newStream(o, "", "somebody"))
 	require.ErrorIs(t, err, wire.RuleReceivedBeyondSent)
 	require.Empty(t, p.sessions())
 	require.ErrorIs(t, s.cause, wire.RuleReceivedBeyondSent)

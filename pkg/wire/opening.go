@@ -45,6 +45,7 @@ func checkTried(tried []credit.Range, last int64) error {
 // beyond last.
 func checkDone(done []credit.Range, acked, last int64) error {
 	if len(done) > 0 && !credit.Check(done, acked, last) {
+		done = done[:min(len(done), 8)] // for the words
 		return broken(RuleDoneRanges, "%v are not ranges in order between %d and %d", done, acked+2, last)
 	}
 	return nil

@@ -59,6 +59,10 @@ const (
 	RuleOtherIdentity Rule = "other-identity"
 )
 
+// RuleTooManySubscriptions: a peer has no more subscriptions, and streams that are to
+// become some, than the node allows. It may have room for more later.
+const RuleTooManySubscriptions Rule = "too-many-subscriptions"
+
 // Rules of positions.
 const (
 	// RuleAskNotPositive: an ask is for at least one event.
@@ -123,55 +127,58 @@ const (
 // codeOf is the gRPC code that a refusal by each rule has. It is for tools that
 // know gRPC and not sluice; sluice goes by the rule.
 var codeOf = map[Rule]codes.Code{
-	RuleFirstFrameNotOpen:   codes.InvalidArgument,
-	RuleOpenTwice:           codes.InvalidArgument,
-	RuleUnsupportedProtocol: codes.Unimplemented,
-	RuleBadName:             codes.InvalidArgument,
-	RuleUnknownOutlet:       codes.NotFound,
-	RuleTypeMismatch:        codes.FailedPrecondition,
-	RuleCodecMismatch:       codes.FailedPrecondition,
-	RuleSubscriberInvalid:   codes.InvalidArgument,
-	RuleStaleOpen:           codes.Aborted,
-	RuleUnknownSession:      codes.NotFound,
-	RuleAlreadySubscribed:   codes.AlreadyExists,
-	RuleBusy:                codes.Unavailable,
-	RulePartitionRequired:   codes.InvalidArgument,
-	RulePartitionRange:      codes.OutOfRange,
-	RulePartitionTaken:      codes.AlreadyExists,
-	RuleUnsupportedTerms:    codes.Unimplemented,
-	RuleDraining:            codes.Unavailable,
-	RuleEnded:               codes.FailedPrecondition,
-	RuleForbidden:           codes.PermissionDenied,
-	RuleOtherIdentity:       codes.PermissionDenied,
-	RuleAskNotPositive:      codes.InvalidArgument,
-	RuleAskTooLarge:         codes.InvalidArgument,
-	RuleAckBeyondSent:       codes.OutOfRange,
-	RuleAckGoesBack:         codes.OutOfRange,
-	RuleDoneRanges:          codes.InvalidArgument,
-	RuleTriedRanges:         codes.InvalidArgument,
-	RuleReceivedBeyondSent:  codes.OutOfRange,
-	RuleReceivedBelowAcked:  codes.OutOfRange,
-	RuleGrantedGoesBack:     codes.OutOfRange,
-	RuleGrantedTooLarge:     codes.OutOfRange,
-	RuleCreditExceeded:      codes.OutOfRange,
-	RulePositionGap:         codes.OutOfRange,
-	RuleNotOpened:           codes.FailedPrecondition,
-	RuleAfterEnd:            codes.FailedPrecondition,
-	RuleEndMismatch:         codes.OutOfRange,
-	RuleEndUnacked:          codes.FailedPrecondition,
-	RuleCancelKind:          codes.InvalidArgument,
-	RuleFrameTooLarge:       codes.ResourceExhausted,
-	RuleEventTooLarge:       codes.ResourceExhausted,
-	RuleEmptyFrame:          codes.InvalidArgument,
-	RuleEmptyBatch:          codes.InvalidArgument,
-	RuleBadAttempts:         codes.InvalidArgument,
-	RuleBadFrame:            codes.InvalidArgument,
-	RuleEncode:              codes.Internal,
-	RuleDecode:              codes.DataLoss,
+	RuleFirstFrameNotOpen:    codes.InvalidArgument,
+	RuleOpenTwice:            codes.InvalidArgument,
+	RuleUnsupportedProtocol:  codes.Unimplemented,
+	RuleBadName:              codes.InvalidArgument,
+	RuleUnknownOutlet:        codes.NotFound,
+	RuleTypeMismatch:         codes.FailedPrecondition,
+	RuleCodecMismatch:        codes.FailedPrecondition,
+	RuleSubscriberInvalid:    codes.InvalidArgument,
+	RuleStaleOpen:            codes.Aborted,
+	RuleUnknownSession:       codes.NotFound,
+	RuleAlreadySubscribed:    codes.AlreadyExists,
+	RuleBusy:                 codes.Unavailable,
+	RulePartitionRequired:    codes.InvalidArgument,
+	RulePartitionRange:       codes.OutOfRange,
+	RulePartitionTaken:       codes.AlreadyExists,
+	RuleUnsupportedTerms:     codes.Unimplemented,
+	RuleDraining:             codes.Unavailable,
+	RuleEnded:                codes.FailedPrecondition,
+	RuleTooManySubscriptions: codes.ResourceExhausted,
+	RuleForbidden:            codes.PermissionDenied,
+	RuleOtherIdentity:        codes.PermissionDenied,
+	RuleAskNotPositive:       codes.InvalidArgument,
+	RuleAskTooLarge:          codes.InvalidArgument,
+	RuleAckBeyondSent:        codes.OutOfRange,
+	RuleAckGoesBack:          codes.OutOfRange,
+	RuleDoneRanges:           codes.InvalidArgument,
+	RuleTriedRanges:          codes.InvalidArgument,
+	RuleReceivedBeyondSent:   codes.OutOfRange,
+	RuleReceivedBelowAcked:   codes.OutOfRange,
+	RuleGrantedGoesBack:      codes.OutOfRange,
+	RuleGrantedTooLarge:      codes.OutOfRange,
+	RuleCreditExceeded:       codes.OutOfRange,
+	RulePositionGap:          codes.OutOfRange,
+	RuleNotOpened:            codes.FailedPrecondition,
+	RuleAfterEnd:             codes.FailedPrecondition,
+	RuleEndMismatch:          codes.OutOfRange,
+	RuleEndUnacked:           codes.FailedPrecondition,
+	RuleCancelKind:           codes.InvalidArgument,
+	RuleFrameTooLarge:        codes.ResourceExhausted,
+	RuleEventTooLarge:        codes.ResourceExhausted,
+	RuleEmptyFrame:           codes.InvalidArgument,
+	RuleEmptyBatch:           codes.InvalidArgument,
+	RuleBadAttempts:          codes.InvalidArgument,
+	RuleBadFrame:             codes.InvalidArgument,
+	RuleEncode:               codes.Internal,
+	RuleDecode:               codes.DataLoss,
 }
 
 func (r Rule) Error() string { return string(r) }
 
 // Retryable reports whether the same Open, with a higher attempt, may be accepted
 // later although nobody changes anything.
-func (r Rule) Retryable() bool { return r == RuleBusy || r == RuleDraining }
+func (r Rule) Retryable() bool {
+	return r == RuleBusy || r == RuleDraining || r == RuleTooManySubscriptions
+}
