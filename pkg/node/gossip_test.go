@@ -407,17 +407,17 @@ func TestClustersDoNotMerge(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{
-		"Name is empty":       {},
-		"Name has 129 bytes":  {Name: strings.Repeat("x", 129)},
-		"Zone has 65 bytes":   {Name: "a", Zone: strings.Repeat("x", 65)},
-		"Cluster has 129":     {Name: "a", Cluster: strings.Repeat("x", 129)},
-		"Advertise has":       {Name: "a", Advertise: strings.Repeat("x", 400) + ":1"},
-		"cannot be printed":   {Name: "a\xff"},
-		"Zone \"a\\nb\"":      {Name: "a", Zone: "a\nb"},
-		"Cluster is empty":    {Name: "a", Join: []string{"b:1"}},
-		"MaxUnacked is -1":    {Name: "a", MaxUnacked: -1},
-		`Advertise "nowhere"`: {Name: "a", Advertise: "nowhere"},
-		"MaxUnackedBytes -1":  {Name: "a", MaxUnackedBytes: -1},
+		"Name is empty":         {},
+		"Name has 129 bytes":    {Name: strings.Repeat("x", 129)},
+		"Zone has 65 bytes":     {Name: "a", Zone: strings.Repeat("x", 65)},
+		"Cluster has 129":       {Name: "a", Cluster: strings.Repeat("x", 129)},
+		"Advertise has":         {Name: "a", Advertise: strings.Repeat("x", 400) + ":1"},
+		"cannot be printed":     {Name: "a\xff"},
+		"Zone \"a\\nb\"":        {Name: "a", Zone: "a\nb"},
+		"Cluster is empty":      {Name: "a", Join: []string{"b:1"}},
+		"MaxUnacked is -1":      {Name: "a", MaxUnacked: -1},
+		`Advertise "nowhere"`:   {Name: "a", Advertise: "nowhere"},
+		"MaxUnackedBytes is -1": {Name: "a", MaxUnackedBytes: -1},
 	} {
 		err := New(c).Start(t.Context(), nil)
 		require.ErrorIs(t, err, ErrConfig, name)
