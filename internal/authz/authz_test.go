@@ -64,8 +64,18 @@ func TestCheck(t *testing.T) {
 // A glob means what the regular expression means that is made of it.
 func TestMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		glob := rapid.StringMatching(`[ab./*]{0,8}`).Draw(t, "glob")
-		s := rapid.StringMatching(`[ab./]{0,10}`).Draw(t, "s")
+		glob := rapid.StringMatching(`[ab*]{0,6}`).Draw(t, "glob")
+		// What matches, or would but for what comes before or after it.
+		var s string
+		for _, c := range glob {
+			if c == '*' {
+				s += rapid.StringMatching(`[ab]{0,3}`).Draw(t, "any")
+			} else {
+				s += string(c)
+			}
+		}
+		around := rapid.StringMatching(`[ab]?`)
+		s = around.Draw(t, "before") + s + around.Draw(t, "after")
 		parts := strings.Split(glob, "*")
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
