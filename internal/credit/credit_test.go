@@ -329,3 +329,22 @@ func FuzzRanges(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xee, 1}, 200))
 	f.Fuzz(rapid.MakeFuzz(rangesLaw))
 }
+
+// A sum that had no bound for a while is exact again.
+func TestSumComesBack(t *testing.T) {
+	var s credit.Sum
+	s.Add(5)
+	for range 3 {
+		s.Add(credit.Unbounded)
+	}
+	s.Add(credit.Unbounded - 1)
+	require.Equal(t, int64(credit.Unbounded), s.Total())
+	for range 3 {
+		s.Take(credit.Unbounded)
+	}
+	require.Equal(t, int64(credit.Unbounded), s.Total())
+	s.Take(5)
+	require.Equal(t, int64(credit.Unbounded-1), s.Total())
+	s.Take(credit.Unbounded - 1)
+	require.Zero(t, s.Total())
+}

@@ -18,8 +18,11 @@ func Broadcast[T any]() Dispatcher[T] { return &broadcast[T]{} }
 
 type broadcast[T any] struct {
 	oneLane[T]
-	subs []account
-	to   []ID
+	// subs has the one with the least credit first. What goes out goes to all of them: so
+	// their accounts hold the credit and what has gone out before, and stay as they are.
+	subs accounts
+	out  int64
+	to   []ID // in the order in which they joined
 }
 
 func (*broadcast[T]) Kind() string { return "broadcast" }
@@ -28,42 +31,45 @@ func (d *broadcast[T]) Join(id ID, terms Terms) error {
 	if err := refuse(d.Kind(), terms, true); err != nil {
 		return err
 	}
-	d.subs = append(d.subs, account{id: id})
+	d.subs.join(id, d.out)
 	d.to = append(d.to, id)
 	return nil
 }
 
 func (d *broadcast[T]) Leave(id ID) {
-	d.subs = slices.DeleteFunc(d.subs, func(a account) bool { return a.id == id })
-	d.to = slices.DeleteFunc(d.to, func(b ID) bool { return b == id })
+	if d.subs.leave(id) == nil {
+		return
+	}
+	if i, ok := slices.BinarySearch(d.to, id); ok { // IDs grow
+		d.to = slices.Delete(d.to, i, i+1)
+	}
 }
 
 func (d *broadcast[T]) Ask(id ID, n int64) {
-	if i := find(d.subs, id); i >= 0 {
-		d.subs[i].credit = credit.Add(d.subs[i].credit, n)
+	if a := d.subs.of[id]; a != nil {
+		d.subs.move(a, credit.Add(d.out, credit.Add(d.credit(a), n)))
 	}
 }
 
 func (d *broadcast[T]) Revoke(id ID) int64 {
-	i := find(d.subs, id)
-	if i < 0 {
+	a := d.subs.of[id]
+	if a == nil {
 		return 0
 	}
-	had := d.subs[i].credit
-	d.subs[i].credit = 0
+	had := d.credit(a)
+	d.subs.move(a, d.out)
 	return had
 }
 
+// credit is what a subscriber has asked for and was not given.
+func (d *broadcast[T]) credit(a *account) int64 { return credit.Sub(a.rank, d.out) }
+
 // Demand is the part of the credit that all have in common.
 func (d *broadcast[T]) Demand() int64 {
-	if len(d.subs) == 0 {
-		return 0
+	if first := d.subs.first(); first != nil {
+		return d.credit(first)
 	}
-	least := d.subs[0].credit
-	for _, a := range d.subs[1:] {
-		least = min(least, a.credit)
-	}
-	return least
+	return 0
 }
 
 func (d *broadcast[T]) Next(waiting func(int) int) (Delivery, bool) {
@@ -71,8 +77,6 @@ func (d *broadcast[T]) Next(waiting func(int) int) (Delivery, bool) {
 	if n == 0 {
 		return Delivery{}, false
 	}
-	for i := range d.subs {
-		d.subs[i].credit = credit.Sub(d.subs[i].credit, n)
-	}
+	d.out += n
 	return Delivery{N: int(n), To: d.to}, true
 }

@@ -19,14 +19,22 @@ import (
 //
 // A panic of by ends the stage that dispatches.
 func Partition[T any](count int, by func(event T) int) Dispatcher[T] {
-	return &partition[T]{by: by, parts: make([]account, max(count, 1))}
+	return &partition[T]{by: by, parts: make([]part, max(count, 1)), of: map[ID]*part{}}
 }
 
 type partition[T any] struct {
-	by func(T) int
-	// parts holds the subscriber of each partition; its ID is 0 where there is none.
-	parts []account
+	by    func(T) int
+	parts []part
+	of    map[ID]*part
+	sum   credit.Sum
 	to    [1]ID
+}
+
+// part is a partition, and what its subscriber has asked for and was not given. Its ID is
+// 0 where there is none.
+type part struct {
+	id     ID
+	credit int64
 }
 
 func (*partition[T]) Kind() string { return "partition" }
@@ -50,49 +58,55 @@ func (d *partition[T]) Join(id ID, terms Terms) error {
 	case d.parts[p].id != 0:
 		return fmt.Errorf("%w: %d", ErrPartitionTaken, p)
 	}
-	d.parts[p] = account{id: id}
+	d.parts[p].id = id
+	d.of[id] = &d.parts[p]
 	return nil
 }
 
 func (d *partition[T]) Leave(id ID) {
-	if p := find(d.parts, id); p >= 0 {
-		d.parts[p] = account{}
+	if p := d.of[id]; p != nil {
+		d.set(p, 0)
+		p.id = 0
+		delete(d.of, id)
 	}
 }
 
 func (d *partition[T]) Ask(id ID, n int64) {
-	if p := find(d.parts, id); p >= 0 {
-		d.parts[p].credit = credit.Add(d.parts[p].credit, n)
+	if p := d.of[id]; p != nil {
+		d.set(p, credit.Add(p.credit, n))
 	}
 }
 
 func (d *partition[T]) Revoke(id ID) int64 {
-	p := find(d.parts, id)
-	if p < 0 {
+	p := d.of[id]
+	if p == nil {
 		return 0
 	}
-	had := d.parts[p].credit
-	d.parts[p].credit = 0
+	had := p.credit
+	d.set(p, 0)
 	return had
 }
 
-func (d *partition[T]) Demand() int64 {
-	var sum int64
-	for _, a := range d.parts {
-		sum = credit.Add(sum, a.credit)
-	}
-	return sum
+func (d *partition[T]) Demand() int64 { return d.sum.Total() }
+
+func (d *partition[T]) set(p *part, credit int64) {
+	d.sum.Take(p.credit)
+	d.sum.Add(credit)
+	p.credit = credit
 }
 
 func (d *partition[T]) Next(waiting func(int) int) (Delivery, bool) {
 	for lane := range d.parts {
-		a := &d.parts[lane]
-		n := min(int64(waiting(lane)), a.credit)
+		p := &d.parts[lane]
+		if p.credit == 0 {
+			continue
+		}
+		n := min(int64(waiting(lane)), p.credit)
 		if n == 0 {
 			continue
 		}
-		a.credit = credit.Sub(a.credit, n)
-		d.to[0] = a.id
+		d.set(p, credit.Sub(p.credit, n))
+		d.to[0] = p.id
 		return Delivery{Lane: lane, N: int(n), To: d.to[:]}, true
 	}
 	return Delivery{}, false
