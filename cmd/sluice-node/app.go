@@ -21,8 +21,11 @@ Exit codes:
   1   a stage failed, a subscription was lost, or the node could not run: stderr says
       what, why, and what to do next
   2   the command line is wrong
+  3   it was told to stop and has drained, but not everything had somebody to go to: the
+      log says how many events were discarded, of which stage, and why
   78  the configuration is wrong: stderr has every problem of its shape, one a line,
-      and once that is right those of its stages`
+      and once that is right those of its stages
+  130, 143  a second signal has cut it while it drained`
 
 const rootExample = `  sluice-node demo
   sluice-node validate -c sluice.yaml
@@ -33,7 +36,9 @@ const (
 	exitOK     = 0
 	exitError  = 1
 	exitUsage  = 2
-	exitConfig = 78 // EX_CONFIG of sysexits.h
+	exitLeft   = 3
+	exitSignal = 128 // and the number of the signal, as shells have it
+	exitConfig = 78  // EX_CONFIG of sysexits.h
 )
 
 // app is one call of sluice-node: what it may touch.
@@ -66,6 +71,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &wrong):
 		fmt.Fprintln(stderr, wrong)
 		return exitConfig
+	case errors.Is(err, errLeft):
+		return exitLeft
 	case !errors.Is(err, errReported):
 		failureOf(err).write(stderr)
 	}

@@ -18,8 +18,9 @@ It ends by itself when all its stages have ended, because their sources came to 
 or were stopped. An outlet that nobody offers yet is waited for. When a stage fails, the
 others drain, so that whoever watches over the process can start all of them again.
 
-SIGTERM and SIGINT drain: sources stop, what is on its way is processed, other nodes are
-told. A second signal cuts.
+SIGTERM and SIGINT drain: other nodes are told, sources stop, what is on its way is
+processed and acknowledged. That takes as long as it takes, and at most 35 s. A second
+signal cuts.
 
 The log goes to stderr; stdout belongs to the stdout sink.
 
@@ -27,7 +28,9 @@ Exit codes:
   0   all stages have ended well, or have drained
   1   a stage failed, a subscription was lost, or the node could not run
   2   the command line is wrong
-  78  the configuration is wrong`
+  3   it has drained, and events were left that nobody took: the log counts them
+  78  the configuration is wrong
+  130, 143  a second signal has cut it`
 
 func (a *app) run() *cobra.Command {
 	var path string

@@ -33,6 +33,8 @@ type watcher struct {
 
 	mu     sync.Mutex
 	failed bool
+	// left says that a drain has left events.
+	left bool
 	// ended are the stages whose end was noted.
 	ended map[string]bool
 }
@@ -64,6 +66,8 @@ func (w *watcher) finish(ctx context.Context, err error) {
 	w.all.Wait()
 	if ctx.Err() == nil {
 		w.losses()
+	} else {
+		w.leftovers()
 	}
 	for _, one := range each(err) {
 		var e *stage.Error
@@ -86,12 +90,28 @@ func (w *watcher) losses() {
 	}
 }
 
+// leftovers notes whether a drain has left events that nobody took.
+func (w *watcher) leftovers() {
+	for _, p := range w.n.stages {
+		if n := p.Runner.Inspect().Discarded[stage.DiscardEnded]; n > 0 {
+			w.log.Warn("events were left when the stage had drained", "stage", p.Name, "count", n)
+			w.left = true
+		}
+	}
+}
+
+// errLeft says that a drain has left events, and that the log says so already.
+var errLeft = errors.New("events were left")
+
 // result is the error of the run.
 func (w *watcher) result() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failed {
+	switch {
+	case w.failed:
 		return errReported
+	case w.left:
+		return errLeft
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func TestLineOfTheBudget(t *testing.T) {
 	b.take(10)
 	var line []*stream
 	for range 4 {
-		s := newStream(&sluicev1.Open{}, "", "")
+		s := newStream(&sluicev1.Open{}, wire.DefaultHeartbeat, "", "")
 		line = append(line, s)
 		b.wait(s)
 		b.wait(s) // who stands in line stands there once

@@ -15,6 +15,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
 // Config is what a node is made of. The zero value of every field but Name is
@@ -125,6 +128,12 @@ const (
 // tuning is what no operator has a reason to set, and tests do.
 type tuning struct {
 	keepalive keepaliveTimes
+	// beat is after how long without a frame a stream gives a sign of life, where its peer
+	// wants no longer one.
+	beat time.Duration
+	// answer is how long the End that answers a Cancel may take, and the half-close that
+	// answers End, when nothing is left to process.
+	answer time.Duration
 	// slack is by how much the window of a producer outlasts that of its consumer, at
 	// least: more than a break may take to be noticed.
 	slack  time.Duration
@@ -134,15 +143,22 @@ type tuning struct {
 	// rejoin is how often nodes that are not there are called.
 	rejoin struct{ alone, every time.Duration }
 	forget time.Duration // after which a node that is gone is not shown any more
+
+	// subscribe begins a stream to the node at an address.
+	subscribe func(ctx context.Context, p *peers, address string) (sluicev1.SubscriptionService_SubscribeClient, error)
 }
 
 func newTuning() tuning {
 	t := tuning{
 		keepalive: keepaliveTimes{pingEvery, pingTimeout, pingAllowed},
-		slack:     pingEvery + pingTimeout + 5*time.Second,
+		answer:    openTimeout,
+		beat:      wire.DefaultHeartbeat,
+		slack:     wire.Silence(wire.DefaultHeartbeat) + 5*time.Second,
 		gossip:    func(*memberlist.Config) {},
 		reload:    5 * time.Second,
 		forget:    forgetAfter,
+
+		subscribe: subscribe,
 	}
 	t.rejoin.alone, t.rejoin.every = time.Second, 10*time.Second
 	return t

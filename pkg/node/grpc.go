@@ -138,6 +138,17 @@ func (p *peers) hurry(address string) {
 	}
 }
 
+// subscribe begins a stream over the connection to an address, which stays open until
+// ctx ends.
+func subscribe(ctx context.Context, p *peers, address string) (sluicev1.SubscriptionService_SubscribeClient, error) {
+	conn, done, err := p.dial(address)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, done)
+	return sluicev1.NewSubscriptionServiceClient(conn).Subscribe(ctx)
+}
+
 // retain closes the connections to all other addresses, of nodes that are gone, as
 // long as nothing uses them.
 func (p *peers) retain(wanted map[string]bool) {

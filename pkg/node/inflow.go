@@ -37,6 +37,8 @@ type inflow[T any] struct {
 	since    time.Time
 	given    bool      // Ended was called: the stage has heard the last of it
 	unwanted time.Time // when the stage cancelled, or zero
+	until    time.Time // by when the producer will have ended, as it has said; or zero
+	mute     bool      // the producer does not answer a Cancel
 }
 
 func newInflow[T any](n *Node, port wire.Port[T], terms stage.Terms, to stage.Receiver[T], about *sluicev1.Open, session uint64) *inflow[T] {
@@ -158,7 +160,7 @@ func (i *inflow[T]) row() *sluicev1.SubscriptionInfo {
 	_, _, ended := i.core.Ended()
 	switch {
 	case state != "open":
-	case ended || i.given:
+	case ended || i.given || !i.until.IsZero():
 		state = "draining"
 	case i.core.Received() > i.core.Acked():
 		state = "in-flight"

@@ -66,7 +66,9 @@ func (i *inflow[T]) first(ctx context.Context) bool {
 			if opened && outcome == wire.Going {
 				return true
 			}
-			if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) {
+			// A session that was never opened is stale to a producer that remembers a later start
+			// of this node, whose clock was behind or ahead: it forgets that in the end.
+			if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) && !errors.Is(err, wire.RuleStaleOpen) {
 				i.conclude(outcome, err)
 				return false
 			}
@@ -88,6 +90,10 @@ func (i *inflow[T]) first(ctx context.Context) bool {
 func (i *inflow[T]) last(ctx context.Context) {
 	retry := newBackoff()
 	for {
+		if i.hopeless() {
+			i.expire()
+			return
+		}
 		broke := time.Now()
 		for opened := false; !opened; {
 			i.set("reconnecting", fmt.Errorf("the connection to node %q broke", i.where().node))

@@ -25,11 +25,6 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 	if limit.IsZero() {
 		i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
 	}
-	conn, done, err := i.n.peers.dial(at.address)
-	if err != nil {
-		return false, wire.Going, err
-	}
-	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// An answer that does not come is a stream that does not work.
@@ -39,21 +34,39 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 	}
 	unanswered := time.AfterFunc(patience, cancel)
 	defer unanswered.Stop()
-	call, err := sluicev1.NewSubscriptionServiceClient(conn).Subscribe(ctx)
+	call, err := i.n.tuning.subscribe(ctx, &i.n.peers, at.address)
 	if err != nil {
 		return false, wire.Going, err
 	}
+	return i.carry(ctx, call, at, unanswered, cancel)
+}
+
+// carry carries the session on a stream that has just been made, until that ends, or cut
+// ends it. unanswered is stopped by Opened.
+func (i *inflow[T]) carry(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, at publisher, unanswered *time.Timer, cut func()) (opened bool, outcome wire.Outcome, err error) {
 	i.mu.Lock()
 	open := wire.OpenFrame(i.about, i.core.Open())
 	i.mu.Unlock()
+	life := newPulse(i.n.tuning.beat)
+	defer life.stop()
 	var writer sync.WaitGroup
 	defer writer.Wait()
-	defer cancel()
-	writer.Go(func() { i.write(ctx, call, open, cancel) })
-	r := reader[T]{i: i}
+	defer cut()
+	writer.Go(func() { i.write(ctx, call, open, life, cut) })
+	r := reader[T]{i: i, life: life}
+	life.judge(func() {
+		i.n.log.Warn("a producer is silent", "outlet", i.port.Name(), "at", at.node, "for", wire.Silence(life.interval()))
+		cut()
+	})
 	f := new(sluicev1.ProducerFrame) // used again for every frame
 	for {
+		// Before Opened there is another limit. Behind End nothing is due until everything
+		// is said.
+		if opened && !r.ended {
+			life.waiting()
+		}
 		err := call.RecvMsg(f)
+		life.heard()
 		if err != nil {
 			r.flush()
 			err = i.tooLarge(err)
@@ -69,7 +82,7 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 			err = r.frame(f)
 		}
 		if err != nil {
-			return opened, wire.Refused, i.breach(err, call, cancel)
+			return opened, wire.Refused, i.breach(err, call, cut)
 		}
 		opened = opened || f.GetOpened() != nil
 	}
@@ -129,7 +142,13 @@ func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_Subscrib
 }
 
 // write sends open and then what the session has to say, until the stream ends.
-func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, open *sluicev1.SubscriberFrame, cut func()) {
+func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, open *sluicev1.SubscriberFrame, life *pulse, cut func()) {
+	var late *time.Timer
+	defer func() {
+		if late != nil {
+			late.Stop()
+		}
+	}()
 	for f := open; ; {
 		if f != nil {
 			if call.Send(f) != nil {
@@ -140,9 +159,19 @@ func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService
 				cut()
 				return
 			}
+			life.spoke()
+			if f.GetCancel() != nil && late == nil {
+				late = i.expectEnd(ctx, cut)
+			}
 		} else {
 			select {
 			case <-i.wake:
+			case <-life.owes.C:
+				if life.due() {
+					i.mu.Lock()
+					i.core.Repeat()
+					i.mu.Unlock()
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -152,6 +181,7 @@ func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService
 		f, halfClose = i.core.Next()
 		i.mu.Unlock()
 		if halfClose {
+			life.waiting() // for the producer to close the stream
 			_ = call.CloseSend()
 			return
 		}
@@ -163,7 +193,10 @@ const sendPatience = time.Second
 
 // reader applies what the producer sends on one stream.
 type reader[T any] struct {
-	i *inflow[T]
+	i    *inflow[T]
+	life *pulse
+	// ended says that the producer has sent its last frame.
+	ended bool
 	// events is the delivery so far: the frames that it was cut into are joined.
 	events   []T
 	attempts int
@@ -180,13 +213,18 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 		i.poke()
 		i.mu.Unlock()
 		if err == nil {
+			r.life.beat.Store(int64(wire.Heartbeat(i.n.tuning.beat, f.Opened.GetHeartbeat())))
+			i.leaves(time.Time{}) // or says so again
 			i.set("open", nil)
 			i.to.Opened()
 		}
 		return err
 	case *sluicev1.ProducerFrame_Batch:
 		return r.batch(f.Batch)
+	case *sluicev1.ProducerFrame_Draining:
+		i.leaves(time.Now().Add(f.Draining.GetDeadline().AsDuration()))
 	case *sluicev1.ProducerFrame_End:
+		r.ended = true
 		i.mu.Lock()
 		err := i.core.End(f.End.GetLast(), f.End.GetReason(), f.End.GetMessage())
 		i.poke()

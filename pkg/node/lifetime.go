@@ -68,10 +68,12 @@ func (v *served[T]) patience() time.Duration {
 	return v.window
 }
 
-// hurry shortens the window of a session without a stream.
+// hurry tells the subscriber that the node is about to leave, and shortens the window of
+// a session without a stream.
 func (v *served[T]) hurry() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.poke()
 	if v.stream == nil && !v.over && v.expires != nil {
 		v.arm()
 	}
@@ -102,7 +104,8 @@ func (v *served[T]) resume(o wire.Opening, s *stream) (todo[T], error) {
 	if v.stream != nil {
 		v.stream.close(errReplaced)
 	}
-	v.stream, v.opened, v.more, v.since = s, false, false, time.Now()
+	v.stream, v.since = s, time.Now()
+	v.opened, v.more, v.leaving, v.settled = false, false, false, time.Time{}
 	if v.expires != nil {
 		v.expires.Stop()
 	}

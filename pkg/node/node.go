@@ -46,6 +46,7 @@ type Node struct {
 	ctx      context.Context
 	cut      context.CancelCauseFunc
 	draining atomic.Bool
+	leaveBy  atomic.Int64   // when the drain is to be over, in ns; set before draining is
 	inflows  sync.WaitGroup // subscriptions of this node to others
 	// background is what goes on until the node is cut.
 	background sync.WaitGroup
@@ -242,16 +243,23 @@ func (n *Node) Stop(ctx context.Context) error {
 }
 
 // drain says that the node is about to leave: the stages have been told to end. It
-// takes no new subscribers, and those whose connection is broken have a moment left to
+// tells the cluster and its subscribers, takes no new ones, and those whose connection is broken have a moment left to
 // come back, since nobody waits for them as long as their window.
 func (n *Node) drain() {
-	if n.draining.Swap(true) {
+	by := time.Now().Add(stage.DefaultDrainTimeout).UnixNano()
+	if !n.leaveBy.CompareAndSwap(0, by) {
 		return
 	}
+	n.draining.Store(true)
 	n.cluster.announce()
 	for _, p := range n.publications() {
 		p.hurry()
 	}
+}
+
+// remaining is how long the drain may still take.
+func (n *Node) remaining() time.Duration {
+	return max(time.Until(time.Unix(0, n.leaveBy.Load())), 0)
 }
 
 // leave books that the node stops: it takes no new subscriptions, of its own or of

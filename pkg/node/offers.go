@@ -35,6 +35,21 @@ func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-
 // said: one that has just gone does not either.
 const sayUnanswered = 2
 
+// yield forgets what a start of a node offered that is gone and looks later than the one
+// that has answered now: the clock of its machine was set back. The lock is held.
+func (c *cluster) yield(got registry.Catalog) {
+	held, ok := c.catalogs.Get(got.Node)
+	if !ok || held.Incarnation <= got.Incarnation {
+		return
+	}
+	for _, m := range c.members {
+		if !m.gone && m.node == got.Node && m.incarnation == held.Incarnation {
+			return
+		}
+	}
+	c.catalogs.Forget(got.Node)
+}
+
 // fetch gets the catalogs that have changed, each in a goroutine of its own: a node
 // that does not answer keeps nobody waiting.
 func (c *cluster) fetch() {
@@ -67,6 +82,7 @@ func (c *cluster) fetch() {
 			if m.version < m.fetched {
 				m.version = m.fetched
 			}
+			c.yield(got)
 			c.catalogs.Put(got)
 			c.tell()
 		})

@@ -63,6 +63,7 @@ func (r *remote[T]) Attach(terms stage.Terms, to stage.Receiver[T]) (stage.Upstr
 		},
 		ResumeWindow:  durationpb.New(terms.ResumeWindow),
 		MaxFrameBytes: maxFrame,
+		Heartbeat:     durationpb.New(n.tuning.beat),
 	}
 	if terms.AtMostOnce {
 		about.Terms.Delivery = sluicev1.Delivery_DELIVERY_AT_MOST_ONCE

@@ -49,7 +49,8 @@ type publication interface {
 	// with, or a refusal.
 	open(o *sluicev1.Open, opening wire.Opening, s *stream) (session, error)
 	rows() []*sluicev1.SubscriptionInfo
-	// hurry shortens the windows of the sessions whose streams are broken.
+	// hurry tells the subscribers that the node is about to leave, and shortens the windows
+	// of the sessions whose streams are broken.
 	hurry()
 	// wait returns when no session is left, or ctx ends.
 	wait(ctx context.Context)
@@ -158,12 +159,8 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 			Hint: "nodes of one cluster have names of their own; where the certificate is for somebody else now, wait until the resume window is over"}
 	}
 	verdict := wire.Judge(e.last, e.held != nil, opening.Triple, opening.Known)
-	switch {
-	case verdict == wire.Stale:
-		return nil, nil, &wire.Error{Rule: wire.RuleStaleOpen, What: fmt.Sprintf("stage %q of node %q has opened this subscription anew since", who.stage, who.node),
-			Hint: "stages of one node have names of their own, and nodes of one cluster"}
-	case verdict == wire.Fresh && p.n.draining.Load():
-		return nil, nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
+	if verdict == wire.Stale {
+		return nil, nil, stale(who, e.last, opening.Triple)
 	}
 	p.book[who] = e
 	e.last = opening.Triple
@@ -176,16 +173,19 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 			return held, func() { held.do(t) }, nil
 		}
 		// There is no going on with what the subscriber has in mind.
-		p.leave(e, producerWindow(o, p.n.tuning.slack))
+		p.leave(e, p.n.window(o))
 		return nil, func() { held.expire(err, err.Error()) }, err
 	case wire.Replace, wire.Unknown:
 		// Before the new one begins: a partition has room for one.
 		if held := e.held; held != nil {
-			p.leave(e, producerWindow(o, p.n.tuning.slack))
+			p.leave(e, p.n.window(o))
 			held.expire(errReplaced, "its subscriber has opened a new one")
 		}
 	}
-	e.forget = time.Now().Add(producerWindow(o, p.n.tuning.slack))
+	e.forget = time.Now().Add(p.n.window(o))
+	if verdict != wire.Unknown && p.n.draining.Load() {
+		return nil, nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
+	}
 	if verdict == wire.Unknown {
 		return nil, nil, &wire.Error{Rule: wire.RuleUnknownSession, What: fmt.Sprintf("session %d is not held here", opening.Session)}
 	}
@@ -204,6 +204,18 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 	}
 	e.held, e.forget = held, time.Time{}
 	return held, func() { held.do(t) }, nil
+}
+
+// stale refuses an Open that is not newer than the last one of its subscriber.
+func stale(who subscriber, last, open wire.Triple) error {
+	err := &wire.Error{Rule: wire.RuleStaleOpen, What: fmt.Sprintf("stage %q of node %q has opened this subscription anew since", who.stage, who.node),
+		Hint: "stages of one node have names of their own, and nodes of one cluster"}
+	if open.Incarnation < last.Incarnation {
+		err.What = fmt.Sprintf("stage %q of node %q has subscribed from a later start of the node: %d, and this is %d", who.stage, who.node,
+			last.Incarnation, open.Incarnation)
+		err.Hint = "one of two nodes with one name is to be stopped; where the clock of the machine was set back, the later start is forgotten after its window"
+	}
+	return err
 }
 
 // leave takes the session out of an entry, which is then remembered for a while. The
@@ -361,11 +373,14 @@ func termsOf(o *sluicev1.Open) stage.Terms {
 	}
 }
 
-// producerWindow is how long a session is kept whose stream broke. It outlasts the
-// consumer's window by more than a break may take to be noticed, so that the
-// consumer is the first to give up. What a stranger asks for is bounded.
-func producerWindow(o *sluicev1.Open, slack time.Duration) time.Duration {
+// window is how long a session is kept whose stream broke. It outlasts the consumer's
+// window by more than a break may take to be noticed, which is the silence that its
+// stream may keep, so that the consumer is the first to give up. What a stranger asks
+// for is bounded.
+func (n *Node) window(o *sluicev1.Open) time.Duration {
 	w := min(max(o.GetResumeWindow().AsDuration(), 0), maxWindow)
+	own := n.tuning.beat
+	slack := n.tuning.slack + wire.Silence(wire.Heartbeat(own, o.GetHeartbeat())) - wire.Silence(own)
 	return max(w*3/2, w+slack)
 }
 

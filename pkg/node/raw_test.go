@@ -356,7 +356,7 @@ func TestBookIsBounded(t *testing.T) {
 		o.Subscriber.Stage = "stage " + time.Duration(i).String()
 		_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 		require.NoError(t, err)
-		_, err = p.open(o, opening, newStream(o, "", "somebody"))
+		_, err = p.open(o, opening, newStream(o, a.tuning.beat, "", "somebody"))
 		require.ErrorIs(t, err, wire.RuleUnknownSession)
 	}
 	p.mu.Lock()

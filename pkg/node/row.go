@@ -16,7 +16,7 @@ func (v *served[T]) row() *sluicev1.SubscriptionInfo {
 	switch {
 	case v.stream == nil:
 		state = "reconnecting"
-	case v.ending != nil || v.core.Ended():
+	case v.ending != nil || v.core.Ended() || v.p.n.draining.Load():
 		state = "draining"
 	case v.core.Credit() == 0:
 		state = "no-demand"

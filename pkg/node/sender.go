@@ -1,12 +1,14 @@
 package node
 
 import (
+	"time"
+
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
 // sender implements session.
-func (v *served[T]) sender(s *stream) func() *sluicev1.ProducerFrame {
+func (v *served[T]) sender(s *stream) func(idle bool) *sluicev1.ProducerFrame {
 	return (&sender[T]{v: v, s: s}).next
 }
 
@@ -18,10 +20,13 @@ type sender[T any] struct {
 	events []T
 }
 
-func (x *sender[T]) next() *sluicev1.ProducerFrame {
+func (x *sender[T]) next(idle bool) *sluicev1.ProducerFrame {
 	v := x.v
 	for {
 		again, f := x.pick()
+		if f == nil && len(x.events) == 0 && idle {
+			return x.idle()
+		}
 		if len(x.events) == 0 {
 			return f
 		}
@@ -55,7 +60,12 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 		v.opened = true
 		return 0, wire.OpenedFrame(v.p.n.incarnation, v.core, wire.Limits{
 			UnackedEvents: v.p.n.config.MaxUnacked, UnackedBytes: v.p.n.config.MaxUnackedBytes, FrameBytes: maxAsked,
+			Heartbeat: x.s.pulse.interval(),
 		})
+	}
+	if v.p.n.draining.Load() && !v.leaving && !v.core.EndSent() {
+		v.leaving = true
+		return 0, wire.DrainingFrame(v.p.n.remaining())
 	}
 	if first, last, ok := v.core.Pending(); ok {
 		x.take(alike(v.kept[first-v.core.Acked()-1:][:last-first+1]))
@@ -79,6 +89,33 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 		return 0, wire.EndFrame(end)
 	}
 	return 0, nil
+}
+
+// idle is a sign of life. Behind End there is none, and only the consumer has something
+// to say: when that has acknowledged everything and does not close its side, its stream
+// is cut. The session stays for its window, in case that End was not heard.
+func (x *sender[T]) idle() *sluicev1.ProducerFrame {
+	v := x.v
+	v.mu.Lock()
+	if !v.current(x.s) {
+		v.mu.Unlock()
+		return nil
+	}
+	f := v.core.Idle(int64(len(v.queue)))
+	late := false
+	if v.core.EndSent() && v.core.Unacked() == 0 {
+		if v.settled.IsZero() {
+			v.settled = time.Now()
+		}
+		late = time.Since(v.settled) >= v.p.n.tuning.answer
+	}
+	v.mu.Unlock()
+	if late {
+		x.s.close(&wire.Error{Rule: wire.RuleSilent, Epoch: v.p.n.incarnation,
+			What: "everything is acknowledged, and the subscriber does not close its side"})
+		v.broken(x.s)
+	}
+	return f
 }
 
 func (x *sender[T]) take(items []item[T]) {

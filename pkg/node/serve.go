@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,8 +36,9 @@ type session interface {
 	// violated ends the session, because a frame on s broke a rule.
 	violated(s *stream, err error)
 	// sender returns what returns the next frame to send on s, or nil when there is
-	// none now. It is called by one goroutine.
-	sender(s *stream) func() *sluicev1.ProducerFrame
+	// none now. With idle, a sign of life is due where there is nothing else. It is called
+	// by one goroutine.
+	sender(s *stream) func(idle bool) *sluicev1.ProducerFrame
 }
 
 // maxSubscriber is how long the names of a subscriber's node and stage may be.
@@ -51,16 +53,17 @@ type stream struct {
 	limit    int64         // the largest frame that the peer takes
 	wake     chan struct{} // there may be something to send
 	queued   atomic.Bool   // it stands in the line of the node's budget
+	pulse    *pulse
 
 	once  sync.Once
 	over  chan struct{}
 	cause error // with which the stream is closed; nil is OK
 }
 
-func newStream(o *sluicev1.Open, identity, guest string) *stream {
+func newStream(o *sluicev1.Open, beat time.Duration, identity, guest string) *stream {
 	return &stream{
 		identity: identity, guest: guest,
-		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame),
+		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame), pulse: newPulse(wire.Heartbeat(beat, o.GetHeartbeat())),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 }
@@ -114,13 +117,32 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 		return s.refuse(open, &wire.Error{Rule: wire.RuleUnknownOutlet,
 			What: fmt.Sprintf("no outlet %q is offered here", open.GetOutlet()), Hint: "sluicectl outlets lists what is offered"})
 	}
-	own := newStream(open, who, guest)
+	own := newStream(open, s.n.tuning.beat, who, guest)
+	defer own.pulse.stop()
 	held, err := p.open(open, opening, own)
 	if err != nil {
 		return s.refuse(open, err)
 	}
-	go s.receive(grpcStream, held, own)
-	return s.refuse(open, s.send(grpcStream, held, own))
+	own.pulse.judge(func() { s.silent(open, held, own) })
+	go s.guard(held, own, func() { s.receive(grpcStream, held, own) })
+	go s.guard(held, own, func() { own.close(s.send(grpcStream, held, own)) })
+	// Not the goroutine that sends: a Send that flow control holds up ends only when this
+	// returns.
+	<-own.over
+	return s.refuse(open, own.cause)
+}
+
+// guard keeps a panic of f, which carries a stream, from ending the process: f is not
+// called by gRPC, whose own net is not spread under it.
+func (s *subscriptions) guard(held session, own *stream, f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.n.log.Error("a subscription panicked", "panic", v, "stack", string(debug.Stack()))
+			own.close(status.Error(codes.Internal, "the subscription panicked: see the log of the node"))
+			held.broken(own)
+		}
+	}()
+	f()
 }
 
 // checkSize holds a consumer's frame to the limit that it was told.
@@ -191,22 +213,20 @@ func receiveFirst(grpcStream sluicev1.SubscriptionService_SubscribeServer) (*slu
 		}
 		return x.f, x.err
 	case <-ctx.Done():
-		return nil, &wire.Error{Rule: wire.RuleFirstFrameNotOpen, What: fmt.Sprintf("no frame came within %v", openTimeout)}
+		if err := grpcStream.Context().Err(); err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
+		// It may be on its way: the consumer is to try again.
+		return nil, &wire.Error{Rule: wire.RuleSilent, What: fmt.Sprintf("no frame came within %v", openTimeout)}
 	}
 }
 
 // receive applies what the consumer sends, until the stream ends.
 func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) {
-	defer func() {
-		// Not a handler's goroutine: gRPC's own net is not spread under it.
-		if v := recover(); v != nil {
-			s.n.log.Error("a subscription panicked", "panic", v, "stack", string(debug.Stack()))
-			own.close(status.Error(codes.Internal, "the subscription panicked: see the log of the node"))
-			held.broken(own)
-		}
-	}()
 	for {
+		own.pulse.waiting()
 		f, err := grpcStream.Recv()
+		own.pulse.heard()
 		switch {
 		case err == io.EOF: //nolint:errorlint // as Recv returns it
 			if err := held.halfClosed(own); err != nil {
@@ -234,24 +254,37 @@ func (s *subscriptions) receive(grpcStream sluicev1.SubscriptionService_Subscrib
 	}
 }
 
+// silent cuts a stream whose consumer has given no sign of life.
+func (s *subscriptions) silent(o *sluicev1.Open, held session, own *stream) {
+	quiet := wire.Silence(own.pulse.interval())
+	s.n.log.Warn("subscriber is silent", "outlet", o.GetOutlet(), "stage", o.GetSubscriber().GetStage(), "of", o.GetSubscriber().GetNode(), "for", quiet)
+	own.close(&wire.Error{Rule: wire.RuleSilent, Epoch: s.n.incarnation, What: fmt.Sprintf("the subscriber has sent nothing for %v", quiet)})
+	held.broken(own)
+}
+
 // send sends what there is to send, until the stream is over, and returns how.
 func (s *subscriptions) send(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) error {
 	next := held.sender(own)
-	for {
+	for due := false; ; {
 		select {
 		case <-own.over:
 			return own.cause
 		default:
 		}
-		if f := next(); f != nil {
+		if f := next(due); f != nil {
 			if err := grpcStream.Send(f); err != nil {
 				held.broken(own)
 				return err
 			}
+			own.pulse.spoke()
+			due = false
 			continue
 		}
+		due = false
 		select {
 		case <-own.wake:
+		case <-own.pulse.owes.C:
+			due = own.pulse.due()
 		case <-own.over:
 		case <-s.n.ctx.Done():
 			// Where the session has just come to its end, its consumer is told that.

@@ -39,6 +39,8 @@ type served[T any] struct {
 	runs    []int     // how queue was delivered: the lengths of the deliveries
 	stream  *stream   // nil while detached
 	opened  bool      // Opened was sent on stream
+	leaving bool      // Draining was
+	settled time.Time // when End was sent, and nothing was un-acknowledged any more
 	ending  *stage.Ending
 	over    bool // nothing more is sent or taken from the consumer
 	handed  bool // what was held is with the stage again: it delivers no more
@@ -69,7 +71,7 @@ func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening
 		return nil, todo[T]{}, err
 	}
 	v := &served[T]{
-		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: producerWindow(o, p.n.tuning.slack), codec: guarded[T]{p.port.Codec()},
+		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: p.n.window(o), codec: guarded[T]{p.port.Codec()},
 		guest: s.guest, core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)

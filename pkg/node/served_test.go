@@ -68,9 +68,9 @@ func TestDeliveryOnItsWayIsGivenBack(t *testing.T) {
 			p := &published[int]{n: testNode("a", Config{}), port: ints, outlet: l, book: map[subscriber]*entry[int]{}}
 			held, s := open(t, p, 1)
 			next := held.sender(s)
-			require.NotNil(t, next().GetOpened())
+			require.NotNil(t, next(false).GetOpened())
 			l.to.Deliver(stage.Batch[int]{Events: []int{1, 2}})
-			require.Len(t, next().GetBatch().GetEvents(), 2)
+			require.Len(t, next(false).GetBatch().GetEvents(), 2)
 			l.to.Deliver(stage.Batch[int]{Events: []int{3}})
 			end(p, held, s)
 			var back []int
@@ -89,7 +89,7 @@ func open(t *testing.T, p *published[int], number uint64) (session, *stream) {
 	o.Session, o.Granted = number, 10
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	s := newStream(o, "", "somebody")
+	s := newStream(o, wire.DefaultHeartbeat, "", "somebody")
 	held, err := p.open(o, opening, s)
 	require.NoError(t, err)
 	return held, s
@@ -104,17 +104,17 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	p := &published[int]{n: testNode("a", Config{}), port: wire.New[int]("numbers", codec), outlet: l, book: map[subscriber]*entry[int]{}}
 	held, s := open(t, p, 1)
 	next := held.sender(s)
-	require.NotNil(t, next().GetOpened())
+	require.NotNil(t, next(false).GetOpened())
 	l.to.Deliver(stage.Batch[int]{Events: []int{1, 2, 3}})
 	old := make(chan *sluicev1.ProducerFrame)
-	go func() { old <- next() }()
+	go func() { old <- next(false) }()
 	<-codec.entered
 	// A second stream takes over, while the first encodes; and the stage is not held up.
 	o := (&rawClient{stage: "stage"}).about()
 	o.Granted, o.Attempt = 10, 2
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	other := newStream(o, "", "somebody")
+	other := newStream(o, wire.DefaultHeartbeat, "", "somebody")
 	held, err = p.open(o, opening, other)
 	require.NoError(t, err)
 	l.to.Deliver(stage.Batch[int]{Events: []int{4}})
@@ -129,10 +129,10 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	require.False(t, held.(*served[int]).detached())
 	require.Len(t, p.sessions(), 1)
 	next = held.sender(other)
-	require.NotNil(t, next().GetOpened())
-	require.EqualValues(t, 1, next().GetBatch().GetFirst())
-	require.EqualValues(t, 4, next().GetBatch().GetFirst())
-	require.Nil(t, next())
+	require.NotNil(t, next(false).GetOpened())
+	require.EqualValues(t, 1, next(false).GetBatch().GetFirst())
+	require.EqualValues(t, 4, next(false).GetBatch().GetFirst())
+	require.Nil(t, next(false))
 }
 
 type pausing struct {
@@ -157,14 +157,14 @@ func TestResumeThatCannotBeRight(t *testing.T) {
 	p := &published[int]{n: testNode("a", Config{}), port: ints, outlet: l, book: map[subscriber]*entry[int]{}}
 	held, s := open(t, p, 1)
 	next := held.sender(s)
-	require.NotNil(t, next().GetOpened())
+	require.NotNil(t, next(false).GetOpened())
 	l.to.Deliver(stage.Batch[int]{Events: []int{1, 2}})
-	require.Len(t, next().GetBatch().GetEvents(), 2)
+	require.Len(t, next(false).GetBatch().GetEvents(), 2)
 	o := (&rawClient{stage: "stage"}).about()
 	o.Attempt, o.Known, o.Granted, o.Received = 2, true, 10, 5
 	_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 	require.NoError(t, err)
-	_, err = p.open(o, opening, newStream(o, "", "somebody"))
+	_, err = p.open(o, opening, newStream(o, wire.DefaultHeartbeat, "", "somebody"))
 	require.ErrorIs(t, err, wire.RuleReceivedBeyondSent)
 	require.Empty(t, p.sessions())
 	require.ErrorIs(t, s.cause, wire.RuleReceivedBeyondSent)

@@ -29,6 +29,8 @@ func ReadOpen(f *sluicev1.SubscriberFrame) (*sluicev1.Open, Opening, error) {
 	switch {
 	case open.GetMaxFrameBytes() < 1:
 		return nil, Opening{}, broken(RuleBadFrame, "max_frame_bytes is %d", open.GetMaxFrameBytes())
+	case badDuration(open.GetHeartbeat()):
+		return nil, Opening{}, broken(RuleBadFrame, "heartbeat is %v", open.GetHeartbeat())
 	case badDuration(open.GetResumeWindow()):
 		return nil, Opening{}, broken(RuleBadFrame, "resume_window is %v", open.GetResumeWindow())
 	case open.GetSelector() != "":
@@ -115,6 +117,8 @@ func checkOpened(o *sluicev1.Opened) error {
 	case o.GetMaxUnackedEvents() < 1 || o.GetMaxUnackedBytes() < 1 || o.GetMaxFrameBytes() < 1:
 		return broken(RuleBadFrame, "Opened says limits of %d events and %d bytes un-acked, %d bytes a frame",
 			o.GetMaxUnackedEvents(), o.GetMaxUnackedBytes(), o.GetMaxFrameBytes())
+	case badDuration(o.GetHeartbeat()):
+		return broken(RuleBadFrame, "Opened says heartbeat %v", o.GetHeartbeat())
 	}
 	return nil
 }

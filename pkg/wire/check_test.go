@@ -100,12 +100,12 @@ func TestCheckSubscriberFrame(t *testing.T) {
 func TestCheckProducerFrame(t *testing.T) {
 	p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 10}, 5)
 	require.NoError(t, err)
-	limits := Limits{UnackedEvents: 5, UnackedBytes: 1 << 20, FrameBytes: 1 << 20}
+	limits := Limits{UnackedEvents: 5, UnackedBytes: 1 << 20, FrameBytes: 1 << 20, Heartbeat: DefaultHeartbeat}
 	events := [][]byte{{1}, nil}
 	end := &sluicev1.End{Last: 0, Reason: sluicev1.EndReason_END_REASON_COMPLETED}
 
 	opened := OpenedFrame(7, p, limits)
-	require.Equal(t, "epoch:7 granted:10 next:1 max_unacked_events:5 max_unacked_bytes:1048576 max_frame_bytes:1048576", oneLine(opened.GetOpened()))
+	require.Equal(t, "epoch:7 granted:10 next:1 max_unacked_events:5 max_unacked_bytes:1048576 max_frame_bytes:1048576 heartbeat:{seconds:10}", oneLine(opened.GetOpened()))
 	batch := BatchFrame(Batch{First: 3, Events: events, Attempts: []int32{0, 2}, More: true, Backlog: 9})
 	require.Equal(t, `first:3 events:"\x01" events:"" attempts:0 attempts:2 more:true backlog:9`, oneLine(batch.GetBatch()))
 	for _, f := range []*sluicev1.ProducerFrame{

@@ -183,9 +183,6 @@ func (c *Consumer) Processed(to int64, done []credit.Range, idle bool) error {
 	return nil
 }
 
-// Repeat makes an Ack due although it may say nothing new: a sign of life.
-func (c *Consumer) Repeat() { c.on.owed = true }
-
 // Cancel says that the subscription is to end: by drain, so that everything that
 // was sent is processed, or as failed, so that whatever is not processed goes back.
 // Failed may follow drain, also after End; nothing else changes a Cancel, or one

@@ -31,7 +31,8 @@
 // It half-closes the stream when it has seen End and everything is acknowledged.
 // The producer sends:
 //
-//	Opened   first, once. Its epoch; granted, an echo; the next position; limits
+//	Opened   first, once. Its epoch; granted, an echo; the next position; limits; the
+//	         interval of signs of life
 //	Batch    events, the position of the first, how often each was tried before;
 //	         more, when this delivery goes on in the next frame; backlog
 //	Idle     sent, backlog: a sign of life
@@ -117,6 +118,27 @@
 //	                  ▼      │                         │    │ half-close
 //	                  detached ◄───────────────────────┘    ▼
 //	                      └── window over, or replaced ──► over
+//
+// # Signs of life
+//
+// On every stream that is open, idle or not, an end that has sent nothing for an
+// interval sends a sign of life: the producer Idle, the consumer an Ack that is repeated
+// (one that has failed, its Cancel). Opened says the interval: what Open says or what
+// the producer wants, whichever is longer, and at most a minute; 10 s by default. An end
+// that hears nothing for three intervals while it waits for a frame cuts the stream; a
+// producer by "silent". The session goes on with the next one.
+//
+// End is the producer's last frame all the same. From there on the consumer has the
+// word; it judges silence again when it has half-closed.
+//
+// A Cancel is answered by End, and End, once all is acknowledged, by the half-close,
+// within 10 s each. Otherwise a consumer that drains turns to failed, and after that
+// gives the session up; a producer cuts the stream, and keeps the session for its window.
+//
+// # Leaving
+//
+// A producer whose node is about to leave says Draining on every stream, also on one
+// that takes a session over. The session goes on as ever, until End.
 //
 // # When a session is gone
 //

@@ -75,6 +75,6 @@ func TestFromStatusLeavesOthersAlone(t *testing.T) {
 
 func TestRetryable(t *testing.T) {
 	for rule := range codeOf {
-		require.Equal(t, rule == RuleBusy || rule == RuleDraining, rule.Retryable(), rule)
+		require.Equal(t, rule == RuleBusy || rule == RuleDraining || rule == RuleSilent, rule.Retryable(), rule)
 	}
 }

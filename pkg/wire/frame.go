@@ -18,6 +18,8 @@ type Limits struct {
 	UnackedEvents, UnackedBytes int64
 	// FrameBytes is the largest frame that it takes.
 	FrameBytes int64
+	// Heartbeat is the interval that holds for the stream: see [Heartbeat].
+	Heartbeat time.Duration
 }
 
 // OpenFrame returns the first frame of a stream. The names, types and terms are
@@ -67,6 +69,7 @@ func OpenedFrame(epoch uint64, p *Producer, l Limits) *sluicev1.ProducerFrame {
 		MaxUnackedEvents: l.UnackedEvents,
 		MaxUnackedBytes:  l.UnackedBytes,
 		MaxFrameBytes:    l.FrameBytes,
+		Heartbeat:        durationpb.New(l.Heartbeat),
 	}}}
 }
 

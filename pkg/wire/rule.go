@@ -50,6 +50,9 @@ const (
 	RuleUnsupportedTerms Rule = "unsupported-terms"
 	// RuleDraining: a node that is about to leave takes no new subscribers.
 	RuleDraining Rule = "draining"
+	// RuleSilent: a stream carries a frame within three heartbeats. It is the stream that
+	// is cut: the session goes on with another one.
+	RuleSilent Rule = "silent"
 	// RuleEnded: a session that has ended takes no events, and an outlet that has
 	// ended no subscribers.
 	RuleEnded Rule = "ended"
@@ -144,6 +147,7 @@ var codeOf = map[Rule]codes.Code{
 	RulePartitionTaken:       codes.AlreadyExists,
 	RuleUnsupportedTerms:     codes.Unimplemented,
 	RuleDraining:             codes.Unavailable,
+	RuleSilent:               codes.Unavailable,
 	RuleEnded:                codes.FailedPrecondition,
 	RuleTooManySubscriptions: codes.ResourceExhausted,
 	RuleForbidden:            codes.PermissionDenied,
@@ -180,5 +184,5 @@ func (r Rule) Error() string { return string(r) }
 // Retryable reports whether the same Open, with a higher attempt, may be accepted
 // later although nobody changes anything.
 func (r Rule) Retryable() bool {
-	return r == RuleBusy || r == RuleDraining || r == RuleTooManySubscriptions
+	return r == RuleBusy || r == RuleDraining || r == RuleSilent || r == RuleTooManySubscriptions
 }

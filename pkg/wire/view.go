@@ -38,6 +38,9 @@ func (p *Producer) Next() int64 { return p.next }
 // Ended reports whether no more events are emitted.
 func (p *Producer) Ended() bool { return p.ended }
 
+// EndSent reports whether the current stream has carried End.
+func (p *Producer) EndSent() bool { return p.endWritten }
+
 // Detached reports whether the session has no stream.
 func (p *Producer) Detached() bool { return !p.attached }
 

@@ -149,7 +149,8 @@ func TestKilledGate(t *testing.T) {
 	require.Contains(t, d.Said(), "lost")
 	require.True(t, a.Running(), "the source waits for another consumer")
 	a.Signal(syscall.SIGTERM)
-	require.Zero(t, a.exit(t))
+	// What the gate had and did not acknowledge, if anything, has nobody left to go to.
+	require.Contains(t, []int{0, 3}, a.exit(t))
 }
 
 // Two sinks of one outlet share its events: each line arrives once, at one of them.

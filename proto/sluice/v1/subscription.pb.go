@@ -602,7 +602,10 @@ type Open struct {
 	Done []*Range `protobuf:"bytes,16,rep,name=done,proto3" json:"done,omitempty"`
 	// The consumer has seen Opened for this session: whoever does not hold the
 	// session refuses instead of beginning it anew.
-	Known         bool `protobuf:"varint,17,opt,name=known,proto3" json:"known,omitempty"`
+	Known bool `protobuf:"varint,17,opt,name=known,proto3" json:"known,omitempty"`
+	// How long the consumer lets a stream be without a frame of its own before it gives
+	// a sign of life. Opened says what holds for both ends.
+	Heartbeat     *durationpb.Duration `protobuf:"bytes,18,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,6 +757,13 @@ func (x *Open) GetKnown() bool {
 		return x.Known
 	}
 	return false
+}
+
+func (x *Open) GetHeartbeat() *durationpb.Duration {
+	if x != nil {
+		return x.Heartbeat
+	}
+	return nil
 }
 
 // Range is the positions first..last, both included.
@@ -1016,6 +1026,10 @@ type Opened struct {
 	MaxUnackedBytes  int64 `protobuf:"varint,5,opt,name=max_unacked_bytes,json=maxUnackedBytes,proto3" json:"max_unacked_bytes,omitempty"`
 	// The largest frame that the producer takes, in bytes.
 	MaxFrameBytes int64 `protobuf:"varint,6,opt,name=max_frame_bytes,json=maxFrameBytes,proto3" json:"max_frame_bytes,omitempty"`
+	// After this long without a frame of its own, each end of the stream gives a sign of
+	// life: Idle, or an Ack that is repeated. Who is silent for three times as long is
+	// cut off. It is at least what Open says, and at most a minute.
+	Heartbeat     *durationpb.Duration `protobuf:"bytes,7,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,6 +1104,13 @@ func (x *Opened) GetMaxFrameBytes() int64 {
 		return x.MaxFrameBytes
 	}
 	return 0
+}
+
+func (x *Opened) GetHeartbeat() *durationpb.Duration {
+	if x != nil {
+		return x.Heartbeat
+	}
+	return nil
 }
 
 // Batch carries events that were asked for.
@@ -1173,7 +1194,8 @@ func (x *Batch) GetBacklog() int64 {
 	return 0
 }
 
-// Idle is a sign of life: the producer holds demand and has nothing to send.
+// Idle is a sign of life of a producer that has sent nothing else for a while. None
+// follows End.
 type Idle struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sent          int64                  `protobuf:"varint,1,opt,name=sent,proto3" json:"sent,omitempty"`
@@ -1436,7 +1458,7 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\n" +
 	"min_demand\x18\x02 \x01(\x03R\tminDemand\x12\x16\n" +
 	"\x06manual\x18\x03 \x01(\bR\x06manual\x12/\n" +
-	"\bdelivery\x18\x04 \x01(\x0e2\x13.sluice.v1.DeliveryR\bdelivery\"\xb0\x04\n" +
+	"\bdelivery\x18\x04 \x01(\x0e2\x13.sluice.v1.DeliveryR\bdelivery\"\xe9\x04\n" +
 	"\x04Open\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06outlet\x18\x02 \x01(\tR\x06outlet\x125\n" +
@@ -1458,7 +1480,8 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\x05acked\x18\x0e \x01(\x03R\x05acked\x12\x1a\n" +
 	"\bselector\x18\x0f \x01(\tR\bselector\x12$\n" +
 	"\x04done\x18\x10 \x03(\v2\x10.sluice.v1.RangeR\x04done\x12\x14\n" +
-	"\x05known\x18\x11 \x01(\bR\x05known\"1\n" +
+	"\x05known\x18\x11 \x01(\bR\x05known\x127\n" +
+	"\theartbeat\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\theartbeat\"1\n" +
 	"\x05Range\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x03R\x04last\"O\n" +
@@ -1474,14 +1497,15 @@ const file_sluice_v1_subscription_proto_rawDesc = "" +
 	"\x05acked\x18\x02 \x01(\x03R\x05acked\x12$\n" +
 	"\x04done\x18\x03 \x03(\v2\x10.sluice.v1.RangeR\x04done\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12&\n" +
-	"\x05tried\x18\x05 \x03(\v2\x10.sluice.v1.RangeR\x05tried\"\xce\x01\n" +
+	"\x05tried\x18\x05 \x03(\v2\x10.sluice.v1.RangeR\x05tried\"\x87\x02\n" +
 	"\x06Opened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x03R\agranted\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x03R\x04next\x12,\n" +
 	"\x12max_unacked_events\x18\x04 \x01(\x03R\x10maxUnackedEvents\x12*\n" +
 	"\x11max_unacked_bytes\x18\x05 \x01(\x03R\x0fmaxUnackedBytes\x12&\n" +
-	"\x0fmax_frame_bytes\x18\x06 \x01(\x03R\rmaxFrameBytes\"\x7f\n" +
+	"\x0fmax_frame_bytes\x18\x06 \x01(\x03R\rmaxFrameBytes\x127\n" +
+	"\theartbeat\x18\a \x01(\v2\x19.google.protobuf.DurationR\theartbeat\"\x7f\n" +
 	"\x05Batch\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x03R\x05first\x12\x16\n" +
 	"\x06events\x18\x02 \x03(\fR\x06events\x12\x1a\n" +
@@ -1570,20 +1594,22 @@ var file_sluice_v1_subscription_proto_depIdxs = []int32{
 	6,  // 11: sluice.v1.Open.terms:type_name -> sluice.v1.Terms
 	18, // 12: sluice.v1.Open.resume_window:type_name -> google.protobuf.Duration
 	8,  // 13: sluice.v1.Open.done:type_name -> sluice.v1.Range
-	8,  // 14: sluice.v1.Ask.done:type_name -> sluice.v1.Range
-	8,  // 15: sluice.v1.Ack.done:type_name -> sluice.v1.Range
-	1,  // 16: sluice.v1.Cancel.kind:type_name -> sluice.v1.CancelKind
-	8,  // 17: sluice.v1.Cancel.done:type_name -> sluice.v1.Range
-	8,  // 18: sluice.v1.Cancel.tried:type_name -> sluice.v1.Range
-	18, // 19: sluice.v1.Draining.deadline:type_name -> google.protobuf.Duration
-	2,  // 20: sluice.v1.End.reason:type_name -> sluice.v1.EndReason
-	3,  // 21: sluice.v1.SubscriptionService.Subscribe:input_type -> sluice.v1.SubscriberFrame
-	4,  // 22: sluice.v1.SubscriptionService.Subscribe:output_type -> sluice.v1.ProducerFrame
-	22, // [22:23] is the sub-list for method output_type
-	21, // [21:22] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	18, // 14: sluice.v1.Open.heartbeat:type_name -> google.protobuf.Duration
+	8,  // 15: sluice.v1.Ask.done:type_name -> sluice.v1.Range
+	8,  // 16: sluice.v1.Ack.done:type_name -> sluice.v1.Range
+	1,  // 17: sluice.v1.Cancel.kind:type_name -> sluice.v1.CancelKind
+	8,  // 18: sluice.v1.Cancel.done:type_name -> sluice.v1.Range
+	8,  // 19: sluice.v1.Cancel.tried:type_name -> sluice.v1.Range
+	18, // 20: sluice.v1.Opened.heartbeat:type_name -> google.protobuf.Duration
+	18, // 21: sluice.v1.Draining.deadline:type_name -> google.protobuf.Duration
+	2,  // 22: sluice.v1.End.reason:type_name -> sluice.v1.EndReason
+	3,  // 23: sluice.v1.SubscriptionService.Subscribe:input_type -> sluice.v1.SubscriberFrame
+	4,  // 24: sluice.v1.SubscriptionService.Subscribe:output_type -> sluice.v1.ProducerFrame
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_subscription_proto_init() }
