@@ -42,8 +42,6 @@ const otherIdentity = "the node is"
 
 // hints are what a failed handshake means, by the words that TLS has for it.
 var hints = []struct{ words, what, next string }{
-	{"error reading server preface: EOF", "the node at %s hangs up on who speaks no TLS, or is none",
-		"name a certificate with --tls-cert, --tls-key and --tls-ca, or in SLUICE_TLS_CERT, SLUICE_TLS_KEY and SLUICE_TLS_CA"},
 	{"first record does not look like a TLS handshake", "the node at %s does not speak TLS",
 		"leave --tls-cert, --tls-key and --tls-ca away, and unset SLUICE_TLS_CERT, SLUICE_TLS_KEY and SLUICE_TLS_CA"},
 	{"signed by unknown authority", "the certificate of the node at %s is not of the CA that you trust",
@@ -60,11 +58,23 @@ var hints = []struct{ words, what, next string }{
 		"see in the log of that node why, and name another one with --tls-cert and --tls-key"},
 }
 
+// hungUp are the words for a connection that the node has closed before it said
+// anything: which of them it is depends on who was faster.
+var hungUp = []string{"EOF", "connection reset by peer", "broken pipe"}
+
 // handshakeFailure explains an error that is about TLS, and is nil for all others.
 func handshakeFailure(why, server string) *failure {
 	for _, h := range hints {
 		if strings.Contains(why, h.words) {
 			return &failure{what: fmt.Sprintf(h.what, server), why: why, next: h.next}
+		}
+	}
+	for _, w := range hungUp {
+		if strings.Contains(why, "error reading server preface: ") && strings.HasSuffix(why, w) {
+			return &failure{
+				what: fmt.Sprintf("the node at %s hangs up on who speaks no TLS, or is none", server), why: why,
+				next: "name a certificate with --tls-cert, --tls-key and --tls-ca, or in SLUICE_TLS_CERT, SLUICE_TLS_KEY and SLUICE_TLS_CA",
+			}
 		}
 	}
 	return nil

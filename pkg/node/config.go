@@ -143,6 +143,8 @@ type tuning struct {
 	// rejoin is how often nodes that are not there are called.
 	rejoin struct{ alone, every time.Duration }
 	forget time.Duration // after which a node that is gone is not shown any more
+	// young is how long a node may not know yet who else has come.
+	young time.Duration
 
 	// subscribe begins a stream to the node at an address.
 	subscribe func(ctx context.Context, p *peers, address string) (sluicev1.SubscriptionService_SubscribeClient, error)
@@ -157,6 +159,7 @@ func newTuning() tuning {
 		gossip:    func(*memberlist.Config) {},
 		reload:    5 * time.Second,
 		forget:    forgetAfter,
+		young:     2 * time.Second,
 
 		subscribe: subscribe,
 	}

@@ -19,8 +19,6 @@ const (
 	// mostMet is how many nodes are remembered to be called. One of another part of a
 	// cluster is enough to find all of that part.
 	mostMet = 64
-	// young is how long a node may not know yet who else has come.
-	young = 2 * time.Second
 )
 
 // start joins the others. It waits a little for the first answer, since then it can
@@ -169,7 +167,7 @@ func (c *cluster) introduce() {
 	var fresh []string
 	members, _ := c.view()
 	for _, m := range members {
-		if !m.gone && !m.draining && time.Since(m.since) < young {
+		if !m.gone && !m.draining && time.Since(m.since) < c.n.tuning.young {
 			fresh = append(fresh, m.gossip)
 		}
 	}

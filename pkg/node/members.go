@@ -52,7 +52,8 @@ func (c *cluster) take(name string, x news) {
 		if m != nil && !m.gone {
 			m.gone, m.since = true, time.Now()
 			m.draining = m.draining || x.left
-			if m.draining {
+			// Where another node has its name, that one is who was met.
+			if m.draining && c.met[m.node] == m.gossip {
 				delete(c.met, m.node) // it has left on purpose: nobody calls it back
 			}
 			c.n.log.Info("node gone", "other", m.node, "said_goodbye", m.draining)

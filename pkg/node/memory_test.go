@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -158,10 +159,23 @@ type producerSide struct {
 	*wired
 }
 
+func (c consumerSide) Context() context.Context { return c.ends[0] }
 func (p producerSide) Context() context.Context { return p.ends[1] }
 
 func (p producerSide) Send(f *sluicev1.ProducerFrame) error {
 	return p.moment(kindDown(f), func() error { return put(p.wired, 1, p.down, f) })
+}
+
+// RecvMsg is what a consumer calls that uses its frame again.
+func (c consumerSide) RecvMsg(m any) error {
+	f, err := c.Recv()
+	if err != nil {
+		return err
+	}
+	into := m.(*sluicev1.ProducerFrame)
+	proto.Reset(into)
+	proto.Merge(into, f)
+	return nil
 }
 
 func (p producerSide) Recv() (*sluicev1.SubscriberFrame, error) {

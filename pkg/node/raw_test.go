@@ -103,12 +103,17 @@ func (c *rawClient) send(f *sluicev1.SubscriberFrame) {
 	}
 }
 
-// recv returns the next frame.
+// recv receives the next frame. That the node is about to leave, which a node says as
+// soon as its last source has ended, may come at any time, and is left out.
 func (c *rawClient) recv() *sluicev1.ProducerFrame {
 	c.t.Helper()
-	f, err := c.call.Recv()
-	require.NoError(c.t, err)
-	return f
+	for {
+		f, err := c.call.Recv()
+		require.NoError(c.t, err)
+		if f.GetDraining() == nil {
+			return f
+		}
+	}
 }
 
 // events receives n events, and returns their frames.

@@ -147,6 +147,7 @@ func TestSeedLeavesAtOnce(t *testing.T) {
 		return n
 	}
 	hub := silent(testNode("hub", Config{}))
+	hub.tuning.young = time.Minute // the test may be slow
 	require.NoError(t, hub.Start(t.Context(), nil))
 	a := silent(testNode("a", Config{Join: join(hub)}))
 	start(t, a)
