@@ -209,7 +209,8 @@ func TestRetryIsInterrupted(t *testing.T) {
 			synctest.Wait()
 			src.deliver(1)
 			synctest.Wait()
-			src.deliver(2) // it is received all the same
+			src.deliver(2)  // it is received all the same
+			synctest.Wait() // and by now it waits again
 			require.Equal(t, 1, calls)
 			require.EqualValues(t, 2, sub.Info().Received)
 			interrupt(src, sub, stop)
