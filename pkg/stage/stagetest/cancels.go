@@ -241,6 +241,8 @@ func onlyTried(b *bench) {
 func failsAt(b *bench) {
 	r := b.fails(stage.FailedAt(1, errOops), 5)
 	require.Equal(b, map[int]int{3: 1, 4: 0, 5: 0, 6: 0, 7: 0}, r.marks())
+	r = b.fails(stage.FailedAt(0, errOops), 6)
+	require.Equal(b, map[int]int{2: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0}, r.marks(), "its neighbour does not count")
 }
 
 // One event fails whoever gets it. The others are processed, also those that shared a
