@@ -194,12 +194,10 @@ func TestSubscriptionsOfAPeerAreBounded(t *testing.T) {
 		require.NotNil(t, c.recv().GetOpened())
 		clients = append(clients, c)
 	}
-	attempt := uint64(0)
 	more := func() *rawClient {
 		c := dialRaw(t, a.Address())
 		c.stage = "more"
-		attempt++
-		c.open(func(o *sluicev1.Open) { o.Attempt = attempt })
+		c.open(nil) // the same attempt, since none was accepted
 		return c
 	}
 	more().refused(wire.RuleTooManySubscriptions)

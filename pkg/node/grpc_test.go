@@ -3,9 +3,6 @@ package node
 import (
 	"context"
 	"runtime"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -152,58 +149,6 @@ func TestStopConsumerWhileFlowing(t *testing.T) {
 	require.NoError(t, runA.wait())
 	require.NoError(t, runC.wait())
 	once(t, count, &got[0], &got[1])
-}
-
-// 500 streams that are opened and left: nothing stays behind.
-func TestAbortedStreamsLeaveNothing(t *testing.T) {
-	a := testNode("a", Config{})
-	a.tuning.slack = 10 * time.Millisecond
-	source, push := pushed()
-	Publish(a, ints, source)
-	start(t, a, source)
-	c := dialRaw(t, a.Address())
-	c.open(nil)
-	c.recv()
-	goroutines := func() int { return strings.Count(stacks(), "\ngoroutine ") }
-	base := goroutines()
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for i := range 500 {
-		wg.Go(func() {
-			call, err := sluicev1.NewSubscriptionServiceClient(c.conn).Subscribe(ctx)
-			if err != nil {
-				t.Errorf("Subscribe: %v", err)
-				return
-			}
-			if i%5 == 0 {
-				return // not even an Open
-			}
-			o := c.about()
-			o.Subscriber.Stage, o.ResumeWindow = "stage "+strconv.Itoa(i), nil
-			_ = call.Send(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
-			if i%3 == 0 {
-				_, _ = call.Recv()
-				_ = call.Send(askFrame(1+int64(i), 0))
-			}
-		})
-	}
-	wg.Wait()
-	push(1, 2, 3)
-	cancel()
-	p := a.published["numbers"].(*published[int])
-	eventually(t, "the sessions are over", func() bool { return len(p.sessions()) == 1 })
-	// One more looks.
-	eventually(t, "the goroutines are where they were", func() bool { return goroutines() <= base+1 })
-	// What they were given and did not acknowledge comes to who is left.
-	c.ask(10)
-	seen := map[string]bool{}
-	for len(seen) < 3 {
-		b := c.recv().GetBatch()
-		for _, e := range b.GetEvents() {
-			seen[string(e)] = true
-		}
-	}
-	require.Len(t, seen, 3)
 }
 
 func stacks() string {

@@ -71,7 +71,8 @@ type published[T any] struct {
 
 	mu   sync.Mutex
 	book map[subscriber]*entry[T]
-	left chan struct{} // closed when a session is over
+	held int           // sessions
+	left chan struct{} // closed when there is none
 	// purged is when somebody looked for triples to forget, and crowd the size of the
 	// book at which that is done again.
 	purged time.Time
@@ -162,9 +163,13 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 	if verdict == wire.Stale {
 		return nil, nil, stale(who, e.last, opening.Triple)
 	}
-	p.book[who] = e
-	e.last = opening.Triple
-	e.forget = time.Time{}
+	remember := func() {
+		p.book[who] = e
+		e.last, e.forget = opening.Triple, time.Now().Add(p.n.window(o))
+	}
+	if verdict != wire.Fresh {
+		remember()
+	}
 	switch verdict {
 	case wire.TakeOver:
 		held := e.held
@@ -182,7 +187,6 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 			held.expire(errReplaced, "its subscriber has opened a new one")
 		}
 	}
-	e.forget = time.Now().Add(p.n.window(o))
 	if verdict != wire.Unknown && p.n.draining.Load() {
 		return nil, nil, &wire.Error{Rule: wire.RuleDraining, What: "the node is about to leave"}
 	}
@@ -202,7 +206,10 @@ func (p *published[T]) admit(o *sluicev1.Open, opening wire.Opening, s *stream) 
 	if err != nil {
 		return nil, nil, err
 	}
-	e.held, e.forget = held, time.Time{}
+	// One that begins nothing and ends nothing is not remembered: it may be tried again.
+	remember()
+	e.held = held
+	p.held++
 	return held, func() { held.do(t) }, nil
 }
 
@@ -224,7 +231,11 @@ func (p *published[T]) leave(e *entry[T], window time.Duration) {
 	p.n.guests.release(e.held.guest)
 	e.held = nil
 	e.forget = time.Now().Add(window)
-	p.tell()
+	p.held--
+	if p.held == 0 && p.left != nil {
+		close(p.left)
+		p.left = nil
+	}
 }
 
 // kept reports whether a partition is kept for a subscriber that has no stream now.
@@ -275,21 +286,12 @@ func (p *published[T]) over(s *served[T]) {
 	if e := p.book[s.who]; e != nil && e.held == s {
 		p.leave(e, s.window)
 	}
-	p.tell()
 }
 
 func (p *published[T]) close() {
 	for _, s := range p.sessions() {
 		s.expire(errStopped, errStopped.Error())
 		p.over(s)
-	}
-}
-
-// tell lets those look again who wait for sessions to end. The lock is held.
-func (p *published[T]) tell() {
-	if p.left != nil {
-		close(p.left)
-		p.left = nil
 	}
 }
 
@@ -314,14 +316,15 @@ func (p *published[T]) hurry() {
 func (p *published[T]) wait(ctx context.Context) {
 	for {
 		p.mu.Lock()
+		if p.held == 0 {
+			p.mu.Unlock()
+			return
+		}
 		if p.left == nil {
 			p.left = make(chan struct{})
 		}
 		left := p.left
 		p.mu.Unlock()
-		if len(p.sessions()) == 0 {
-			return
-		}
 		select {
 		case <-left:
 		case <-ctx.Done():
