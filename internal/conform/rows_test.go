@@ -205,12 +205,12 @@ func TestOrderOfADeparture(t *testing.T) {
 // CAN-18: a consumer that cancels what its producer has forgotten is told, and done.
 func TestCancelOfWhatIsForgotten(t *testing.T) {
 	c := wire.NewConsumer(1, 1, 5)
-	p, _, err := wire.NewProducer(c.Open(), 100)
+	p, _, err := wire.NewProducer(c.Open(), 100, 100)
 	require.NoError(t, err)
 	require.NoError(t, c.Opened(7, p.Granted(), p.Next()))
 	c.Broken()
 	require.NoError(t, c.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, "no more"))
-	_, _, err = wire.NewProducer(c.Open(), 100)
+	_, _, err = wire.NewProducer(c.Open(), 100, 100)
 	require.ErrorIs(t, err, wire.RuleUnknownSession)
 	require.Equal(t, wire.Completed, c.Refused(wire.RuleUnknownSession, 7))
 }

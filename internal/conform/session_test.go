@@ -276,7 +276,7 @@ func (p *producing) run(outlet stage.Outlet[int], terms stage.Terms, up *pipe[*s
 	open := f.GetOpen()
 	core, step, err := wire.NewProducer(wire.Opening{
 		Triple: wire.Triple{Incarnation: open.GetIncarnation(), Session: open.GetSession(), Attempt: open.GetAttempt()},
-	}, maxUnacked)
+	}, maxUnacked, maxUnacked)
 	if err == nil {
 		p.core = core
 		p.up, err = outlet.Attach(terms, p)
@@ -421,8 +421,9 @@ func (p *producing) send() error {
 		b := p.queue[0]
 		p.mu.Unlock()
 		data, n, err := wire.Cut(port.Codec(), b.Events, frameRoom, 1<<20, nil)
+		var step wire.Step
 		if err == nil {
-			err = p.core.Emit(int64(n))
+			step, err = p.core.Emit(int64(n))
 		}
 		if err != nil {
 			return err
@@ -441,6 +442,9 @@ func (p *producing) send() error {
 		p.mu.Unlock()
 		p.core.Wrote(p.core.Sent())
 		p.down.put(wire.BatchFrame(batch))
+		if step.Allot > 0 {
+			_ = p.up.Ask(step.Allot, 0)
+		}
 	}
 	if end, ok := p.core.EndDue(); ok {
 		p.core.WroteEnd()

@@ -76,7 +76,7 @@ func TestStopWhileStreamsAreOpen(t *testing.T) {
 	require.NoError(t, err)
 	silent := dialRaw(t, a.Address())
 	silent.open(func(o *sluicev1.Open) { o.Subscriber.Stage = "other" })
-	silent.ask(1 << 40)
+	silent.ask(1 << 20)
 	_, err = tap.Recv()
 	require.NoError(t, err)
 

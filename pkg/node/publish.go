@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicenet/sluice/internal/registry"
@@ -68,6 +69,8 @@ type published[T any] struct {
 	n      *Node
 	port   wire.Port[T]
 	outlet stage.Outlet[T]
+
+	size atomic.Int64 // of an event, on the average of the last frame; 0 before that
 
 	mu   sync.Mutex
 	book map[subscriber]*entry[T]

@@ -53,7 +53,9 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 	defer v.mu.Unlock()
 	x.events = x.events[:0]
 	if !v.current(x.s) {
-		x.s.close(errReplaced)
+		if v.stream != x.s { // else it has ended, and whoever ends it says why
+			x.s.close(errReplaced)
+		}
 		return 0, nil
 	}
 	if !v.opened {
@@ -76,6 +78,8 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 		case v.full():
 		case v.short():
 			v.p.n.budget.wait(x.s)
+		case v.p.n.budget.spent():
+			x.take(v.queue[:1]) // as little as can be
 		default:
 			x.take(v.queue[:v.runs[0]])
 		}
@@ -179,21 +183,27 @@ func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFram
 		v.up.Discard(1, discardReason(err))
 		return nil
 	}
-	if err := v.core.Emit(int64(n)); err != nil {
+	size := int64(0)
+	for _, d := range data {
+		size += int64(len(d))
+	}
+	v.p.n.budget.take(size)
+	v.p.size.Store(size / int64(n))
+	v.core.Ahead(v.p.ahead())
+	step, err := v.core.Emit(int64(n))
+	if err != nil {
+		v.p.n.budget.free(size)
 		v.mu.Unlock()
 		// The session has ended, and drop has given back what was queued: not reached.
 		v.violated(x.s, err)
 		return nil
 	}
-	defer v.mu.Unlock()
-	at, size := len(v.kept), int64(0)
+	at := len(v.kept)
 	v.kept = append(v.kept, v.queue[:n]...)
 	for i, d := range data {
 		v.kept[at+i].bytes = int32(len(d))
-		size += int64(len(d))
 	}
 	v.bytes += size
-	v.p.n.budget.take(size)
 	v.p.n.budget.next() // it may have been its turn, and there may be room for another one
 	v.more = n < v.runs[0] && !v.full() && !v.p.n.budget.spent()
 	batch := wire.Batch{
@@ -203,7 +213,19 @@ func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFram
 	}
 	v.shift(n)
 	v.core.Wrote(v.core.Sent())
+	v.mu.Unlock()
+	v.do(todo[T]{ask: step.Allot})
 	return wire.BatchFrame(batch)
+}
+
+// ahead is how many events a session is given that it has not encoded yet: as many as it
+// may have un-acknowledged. Their size is not known, so they are taken to be like those
+// that were sent last. When the node's budget is used up, it is one at a time.
+func (p *published[T]) ahead() int64 {
+	if p.n.budget.spent() {
+		return 1
+	}
+	return p.n.config.MaxUnackedBytes / max(p.size.Load(), 1)
 }
 
 // shift takes the first n events off the queue. The lock is held.

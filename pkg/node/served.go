@@ -66,7 +66,7 @@ type todo[T any] struct {
 
 // newServed begins a session. What is asked for is in the todo.
 func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening wire.Opening, s *stream) (*served[T], todo[T], error) {
-	core, step, err := wire.NewProducer(opening, p.n.config.MaxUnacked)
+	core, step, err := wire.NewProducer(opening, p.n.config.MaxUnacked, p.ahead())
 	if err != nil {
 		return nil, todo[T]{}, err
 	}

@@ -195,7 +195,8 @@ func TestSubscribeAgain(t *testing.T) {
 		<-sub.Done()
 		require.Equal(t, stage.Cancelled, sub.Ending().Reason)
 	}
-	require.NoError(t, counted(got.all(), got.len()))
+	seen := got.all()
+	require.NoError(t, counted(seen, len(seen)))
 }
 
 // Two stages of one name in one node would take the subscription from each other.

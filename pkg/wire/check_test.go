@@ -98,7 +98,7 @@ func TestCheckSubscriberFrame(t *testing.T) {
 }
 
 func TestCheckProducerFrame(t *testing.T) {
-	p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 10}, 5)
+	p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 10}, 5, 5)
 	require.NoError(t, err)
 	limits := Limits{UnackedEvents: 5, UnackedBytes: 1 << 20, FrameBytes: 1 << 20, Heartbeat: DefaultHeartbeat}
 	events := [][]byte{{1}, nil}

@@ -73,11 +73,11 @@ func ExampleFromStatus() {
 // Both halves of a session, with nothing between them.
 func Example() {
 	c := wire.NewConsumer(1, 1, 3)
-	p, step, _ := wire.NewProducer(c.Open(), 100)
+	p, step, _ := wire.NewProducer(c.Open(), 100, 100)
 	fmt.Println("credit for the dispatcher:", step.Allot)
 	_ = c.Opened(7, p.Granted(), p.Next())
 
-	_ = p.Emit(2)
+	_, _ = p.Emit(2)
 	first, last, _ := p.Pending()
 	p.Wrote(last)
 	take, err := c.Batch(first, last-first+1)

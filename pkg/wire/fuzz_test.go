@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicenet/sluice/internal/credit"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
@@ -26,7 +27,7 @@ func FuzzFrames(f *testing.F) {
 		up, down := new(sluicev1.SubscriberFrame), new(sluicev1.ProducerFrame)
 		if proto.Unmarshal(b, up) == nil {
 			if _, o, err := ReadOpen(up); byRule(t, err) {
-				p, _, err := NewProducer(o, 5)
+				p, _, err := NewProducer(o, 5, 3)
 				if byRule(t, err) {
 					lawful(t, lawOfProducer(p))
 				}
@@ -50,7 +51,7 @@ func FuzzProducer(f *testing.F) {
 		cancelFrame(sluicev1.CancelKind_CANCEL_KIND_FAILED, 2, nil, ""),
 	}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, step, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 4}, 6)
+		p, step, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 4}, 6, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,6 +81,9 @@ func FuzzProducer(f *testing.F) {
 				}
 			}
 			lawful(t, lawOfProducer(p))
+			if p.Allotted() > 3 || p.Unacked() > 6 {
+				t.Fatalf("%d are allotted, and %d retained", p.Allotted(), p.Unacked())
+			}
 		})
 		obey(p.Expire())
 		if ring != 0 {
@@ -91,8 +95,12 @@ func FuzzProducer(f *testing.F) {
 func ownerOfProducer(t *testing.T, p *Producer, act byte) (emitted int64) {
 	switch act % 5 {
 	case 0:
-		if n := p.Allotted(); n > 0 && byRule(t, p.Emit(n)) {
-			return n
+		if n := p.Allotted(); n > 0 {
+			step, err := p.Emit(n)
+			if byRule(t, err) {
+				require.Equal(t, Step{Allot: step.Allot}, step)
+				return n
+			}
 		}
 	case 1:
 		if first, last, ok := p.Pending(); ok {
@@ -236,7 +244,7 @@ func each(b []byte, do func(act byte, frame []byte)) {
 }
 
 func someFrames() []proto.Message {
-	p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 4}, 6)
+	p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: 4}, 6, 3)
 	if err != nil {
 		panic(err)
 	}

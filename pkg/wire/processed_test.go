@@ -49,9 +49,9 @@ func TestProcessedIsNeverTakenBack(t *testing.T) {
 func TestDoneRangesAreCutIntoFrames(t *testing.T) {
 	const events, frame = 20_000, 4096
 	c := NewConsumer(1, 1, events)
-	p, _, err := NewProducer(c.Open(), events)
+	p, _, err := NewProducer(c.Open(), events, events)
 	require.NoError(t, err)
-	require.NoError(t, p.Emit(events))
+	emit(t, p, events)
 	require.NoError(t, c.Opened(1, events, 1))
 	c.FramesUpTo(frame)
 	_, err = c.Batch(1, events)
@@ -75,9 +75,9 @@ func TestDoneRangesAreCutIntoFrames(t *testing.T) {
 	require.EqualValues(t, events/2, p.done.Count())
 
 	// What a stream that broke may not have carried, the next one does.
-	p, _, err = NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: events}, events)
+	p, _, err = NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: events}, events, events)
 	require.NoError(t, err)
-	require.NoError(t, p.Emit(events))
+	emit(t, p, events)
 	c.Broken()
 	open := OpenFrame(&sluicev1.Open{Outlet: "o", Subscriber: &sluicev1.Subscriber{Node: "n", Stage: "s"}, MaxFrameBytes: 1}, c.Open())
 	require.LessOrEqual(t, proto.Size(open), frame)
@@ -93,13 +93,18 @@ func TestDoneRangesAreCutIntoFrames(t *testing.T) {
 func BenchmarkScatteredAcks(b *testing.B) {
 	const events = 98_000
 	for b.Loop() {
-		p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: events}, events)
+		p, _, err := NewProducer(Opening{Triple: Triple{1, 1, 1}, Granted: events}, events, events)
 		require.NoError(b, err)
-		require.NoError(b, p.Emit(events))
+		emit(b, p, events)
 		for at := int64(2); at <= events; at += 2 {
 			_, err := p.Ack(0, []credit.Range{{First: at, Last: at}})
 			require.NoError(b, err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(events/2), "ns/ack")
+}
+
+func emit(t require.TestingT, p *Producer, n int64) {
+	_, err := p.Emit(n)
+	require.NoError(t, err)
 }

@@ -35,11 +35,14 @@ type Step struct {
 //
 // The law between its positions holds after every call:
 //
-//	acked <= sent <= allotted <= min(granted, acked + max_unacked)
+//	acked <= sent <= allotted <= min(granted, acked + max_unacked, sent + ahead)
+//
+// where the last part holds as long as ahead stays the same.
 type Producer struct {
 	last       Triple // of the Open that was accepted last
 	attached   bool
 	maxUnacked int64
+	ahead      int64 // how much is allotted that is not sent, at most
 
 	granted  int64 // asked for in all
 	allotted int64 // handed on to the dispatcher in all, what was revoked taken off
@@ -52,9 +55,10 @@ type Producer struct {
 }
 
 // NewProducer begins a session by a first Open. maxUnacked, at least 1, is how many
-// events the session holds at most. The errors are those of an Open that makes no
+// events the session holds at most, and ahead, at least 1, how many it may be given that
+// have no position yet: see Ahead. The errors are those of an Open that makes no
 // sense, and RuleUnknownSession for one that wants to go on with a session.
-func NewProducer(o Opening, maxUnacked int64) (*Producer, Step, error) {
+func NewProducer(o Opening, maxUnacked, ahead int64) (*Producer, Step, error) {
 	if err := o.check(); err != nil {
 		return nil, Step{}, err
 	}
@@ -65,6 +69,7 @@ func NewProducer(o Opening, maxUnacked int64) (*Producer, Step, error) {
 		last:       o.Triple,
 		attached:   true,
 		maxUnacked: max(maxUnacked, 1),
+		ahead:      max(ahead, 1),
 		granted:    o.Granted,
 		next:       1,
 	}
@@ -152,23 +157,32 @@ func (p *Producer) Ack(acked int64, done []credit.Range) (Step, error) {
 }
 
 // Emit books n events, at least 1, that the dispatcher gave, at the positions that
-// follow Sent. They may come while the session is detached.
+// follow Sent. They may come while the session is detached. That makes room for more to
+// be allotted.
 //
 // RuleEnded says that the session has ended meanwhile: the events stay the
 // caller's, who gives them back. RuleCreditExceeded is a mistake of the caller: they
 // are more than was allotted. An event that is discarded before it is emitted has
 // spent credit at the dispatcher and none here: the caller asks the dispatcher
 // for another one.
-func (p *Producer) Emit(n int64) error {
+func (p *Producer) Emit(n int64) (Step, error) {
 	if p.ended || p.over {
-		return broken(RuleEnded, "the session has ended at position %d", p.sent)
+		return Step{}, broken(RuleEnded, "the session has ended at position %d", p.sent)
 	}
 	if n < 1 || n > p.allotted-p.sent {
-		return broken(RuleCreditExceeded, "%d events for a credit of %d", n, p.allotted-p.sent)
+		return Step{}, broken(RuleCreditExceeded, "%d events for a credit of %d", n, p.allotted-p.sent)
 	}
 	p.sent += n
-	return nil
+	return Step{Allot: p.allot()}, nil
 }
+
+// endlessAhead is how many events are allotted and not sent at most where the demand has
+// no bound: nobody is to be given more than it gets rid of.
+const endlessAhead = 4096
+
+// Ahead says how many events, at least 1, may be allotted from now on that are not sent.
+// They wait at the owner, who does not know their size before it encodes them.
+func (p *Producer) Ahead(n int64) { p.ahead = max(n, 1) }
 
 // Pending returns the positions to write on the session's stream now: first what
 // a replaced stream may have lost, then what is new. It reports false when there
@@ -214,7 +228,11 @@ func (p *Producer) allot() int64 {
 	if !p.attached || p.ended {
 		return 0
 	}
-	n := min(p.granted, credit.Add(p.acked, p.maxUnacked)) - p.allotted
+	ahead := p.ahead
+	if p.granted == credit.Unbounded {
+		ahead = min(ahead, endlessAhead)
+	}
+	n := min(p.granted, credit.Add(p.acked, p.maxUnacked), credit.Add(p.sent, ahead)) - p.allotted
 	if n <= 0 {
 		return 0
 	}

@@ -20,6 +20,7 @@ func TestSearch(t *testing.T) {
 		"one at a time":      {events: 3, max: 1, min: 0, cuts: 2},
 		"window of 3":        {events: 4, max: 3, min: 1, cuts: 2},
 		"small memory":       {events: 3, max: 3, min: 1, unacked: 1, cuts: 2},
+		"little ahead":       {events: 3, max: 3, min: 1, ahead: 1, cuts: 2},
 		"held":               {events: 3, max: 3, min: 0, hold: true, cuts: 2},
 		"workers":            {events: 3, max: 3, min: 1, workers: true, cuts: 2},
 		"drain":              {events: 2, max: 2, min: 1, cuts: 2, drains: 1},
@@ -47,6 +48,9 @@ func (b bounds) caps() bounds {
 	b.upCap, b.dnCap = 3, 2
 	if b.unacked == 0 {
 		b.unacked = 100
+	}
+	if b.ahead == 0 {
+		b.ahead = 100
 	}
 	return b
 }
@@ -130,6 +134,7 @@ func TestWalk(t *testing.T) {
 			max:      limit,
 			min:      rapid.Int64Range(0, limit-1).Draw(t, "min"),
 			unacked:  rapid.Int64Range(1, 9).Draw(t, "max_unacked"),
+			ahead:    rapid.Int64Range(1, 9).Draw(t, "ahead"),
 			workers:  rapid.Bool().Draw(t, "workers"),
 			cuts:     rapid.IntRange(0, 20).Draw(t, "cuts"),
 			drains:   rapid.IntRange(0, 1).Draw(t, "drains"),

@@ -178,6 +178,9 @@ func (w *world) check() {
 		if int64(len(w.ring)) != w.p.Unacked() || w.p.Unacked() > w.unacked {
 			w.fail("P retains %v for %d un-acked events", w.ring, w.p.Unacked())
 		}
+		if w.p.Allotted() > w.ahead {
+			w.fail("%d are allotted and not sent, of %d", w.p.Allotted(), w.ahead)
+		}
 		if w.credit != w.p.Allotted() {
 			w.fail("the dispatcher holds a credit of %d, and the session believes %d", w.credit, w.p.Allotted())
 		}

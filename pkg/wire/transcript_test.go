@@ -36,7 +36,7 @@ func runProducer(t *testing.T, p **Producer, d *datadriven.TestData) (string, er
 	a := args{t, d}
 	switch d.Cmd {
 	case "new":
-		made, step, err := NewProducer(a.opening(), a.int("max", 100))
+		made, step, err := NewProducer(a.opening(), a.int("max", 100), a.int("ahead", 100))
 		*p = made
 		return showStep(step), err
 	case "resume":
@@ -52,7 +52,14 @@ func runProducer(t *testing.T, p **Producer, d *datadriven.TestData) (string, er
 		step, err := (*p).Cancel(a.kind(), a.int("acked", 0), a.done())
 		return showStep(step), err
 	case "emit":
-		return "ok", (*p).Emit(a.int("n", 0))
+		step, err := (*p).Emit(a.int("n", 0))
+		if err != nil || step.Allot == 0 {
+			return "ok", err
+		}
+		return showStep(step), nil
+	case "ahead":
+		(*p).Ahead(a.int("n", 0))
+		return "ok", nil
 	case "write":
 		first, last, ok := (*p).Pending()
 		if !ok {

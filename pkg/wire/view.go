@@ -29,7 +29,7 @@ func (p *Producer) Unacked() int64 { return p.sent - p.acked }
 func (p *Producer) Credit() int64 { return credit.Sub(p.granted, p.sent) }
 
 // Allotted is the part of Credit that the dispatcher holds. The rest waits for
-// acks, because max_unacked is reached, or for a stream.
+// acks, because max_unacked is reached, for what is allotted to be sent, or for a stream.
 func (p *Producer) Allotted() int64 { return p.allotted - p.sent }
 
 // Next is the position to be written next on this stream, as Opened says it.

@@ -94,7 +94,7 @@ func (w *world) pOpens(s *stream, l letter) {
 		w.obey(step)
 	case Replace, Fresh:
 		w.pForgets()
-		p, step, err := NewProducer(o, w.unacked)
+		p, step, err := NewProducer(o, w.unacked, w.ahead)
 		w.must(err)
 		w.p = p
 		w.obey(step)
@@ -140,10 +140,12 @@ func (w *world) pLeaves(i int) {
 }
 
 func (w *world) pEmits(n int64) {
-	w.must(w.p.Emit(n))
+	step, err := w.p.Emit(n)
+	w.must(err)
 	w.ring = append(w.ring, w.buffer[:n]...)
 	w.buffer = w.buffer[n:]
 	w.credit -= n
+	w.obey(step)
 }
 
 func (w *world) pWrites(n int64) {

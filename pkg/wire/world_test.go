@@ -37,6 +37,7 @@ type bounds struct {
 	events       int
 	max, min     int64
 	unacked      int64
+	ahead        int64
 	workers      bool // the consumer processes in any order
 	hold         bool // the consumer never asks again
 	cuts         int
