@@ -283,7 +283,7 @@ func TestTheBudgetCutsNoDelivery(t *testing.T) {
 	opens := func(name string) (next func() *sluicev1.ProducerFrame) {
 		o := (&rawClient{stage: name}).about()
 		o.Codec, o.EventType = "bytes", "[]byte"
-		s := newStream(o, "", "somebody")
+		s := newStream(o, time.Hour, "", "somebody")
 		_, opening, err := wire.ReadOpen(&sluicev1.SubscriberFrame{Frame: &sluicev1.SubscriberFrame_Open{Open: o}})
 		require.NoError(t, err)
 		held, err := p.open(o, opening, s)
@@ -295,7 +295,8 @@ func TestTheBudgetCutsNoDelivery(t *testing.T) {
 			defer v.mu.Unlock()
 			return len(v.queue) == 2
 		})
-		next = held.sender(s)
+		send := held.sender(s)
+		next = func() *sluicev1.ProducerFrame { return send(false) }
 		require.NotNil(t, next().GetOpened())
 		return next
 	}
