@@ -59,6 +59,11 @@ var rules = []rule{
 		reason: "three files become what the standard library takes for TLS; who may do what is decided elsewhere",
 	},
 	{
+		pkg:    "internal/group",
+		never:  []string{"external", "sync/...", "context", "net/...", "os/...", "log/..."},
+		reason: "whom to follow is decided without a clock or a lock: the time is passed in",
+	},
+	{
 		pkg:    "internal/config",
 		may:    []string{"internal/authz"},
 		never:  []string{"google.golang.org/...", "github.com/hashicorp/..."},
@@ -99,7 +104,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "pkg/node",
-		may:    []string{"pkg/...", "proto/...", "internal/credit", "internal/registry", "internal/mtls", "internal/authz"},
+		may:    []string{"pkg/...", "proto/...", "internal/credit", "internal/group", "internal/registry", "internal/mtls", "internal/authz"},
 		reason: "the node is where stages, the wire, gRPC and gossip meet, and it stands below the programs",
 	},
 

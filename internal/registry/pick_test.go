@@ -40,7 +40,7 @@ func TestRank(t *testing.T) {
 
 	got, ok := s.Pick("x", "sub", alive, "west")
 	require.True(t, ok)
-	require.Equal(t, Offer{"c", Outlet{Name: "x", Dispatcher: "demand"}}, got)
+	require.Equal(t, Offer{"c", got.Incarnation, Outlet{Name: "x", Dispatcher: "demand"}}, got)
 	_, ok = s.Pick("x", "sub", nil, "")
 	require.False(t, ok)
 }

@@ -83,6 +83,8 @@ func (s *State) Equal(other *State) bool {
 // Offer is one outlet of one node.
 type Offer struct {
 	Node string
+	// Incarnation is that of the catalog.
+	Incarnation uint64
 	Outlet
 }
 
@@ -95,7 +97,7 @@ func (s *State) Providers(outlet string) []Offer {
 			return cmp.Compare(o.Name, name)
 		})
 		if ok {
-			offers = append(offers, Offer{node, c.Outlets[i]})
+			offers = append(offers, Offer{node, c.Incarnation, c.Outlets[i]})
 		}
 	}
 	slices.SortFunc(offers, Offer.compare)
@@ -107,7 +109,7 @@ func (s *State) Outlets() []Offer {
 	var offers []Offer
 	for node, c := range s.catalogs {
 		for _, o := range c.Outlets {
-			offers = append(offers, Offer{node, o})
+			offers = append(offers, Offer{node, c.Incarnation, o})
 		}
 	}
 	slices.SortFunc(offers, Offer.compare)

@@ -77,7 +77,7 @@ func TestOneNameIsOfferedOnce(t *testing.T) {
 
 func TestListings(t *testing.T) {
 	s := state(catalog("b", 1, 1, "y", "x"), catalog("c", 1, 1), catalog("a", 1, 1, "z", "x"))
-	offer := func(node, outlet string) Offer { return Offer{node, Outlet{Name: outlet, Dispatcher: "demand"}} }
+	offer := func(node, outlet string) Offer { return Offer{node, 1, Outlet{Name: outlet, Dispatcher: "demand"}} }
 
 	require.Equal(t, []Offer{offer("a", "x"), offer("b", "x")}, s.Providers("x"))
 	require.Empty(t, s.Providers("nobody's"))

@@ -226,18 +226,21 @@ var live = map[string]bool{"in-flight": true, "no-demand": true, "no-events": tr
 type consumers map[consumerKey]stage.SubscriptionInfo
 
 type consumerKey struct {
-	stage, outlet string
-	partition     int
+	stage, outlet, publisher string
+	partition                int
 }
 
 func (c consumers) add(i stage.Info) {
 	for _, s := range i.Subscriptions {
-		c[consumerKey{i.Name, s.Outlet, s.Terms.Partition}] = s
+		c[consumerKey{i.Name, s.Outlet, s.Publisher, s.Terms.Partition}] = s
 	}
 }
 
 func (c consumers) of(row *sluicev1.SubscriptionInfo) (stage.SubscriptionInfo, bool) {
-	key := consumerKey{row.GetConsumerStage(), row.GetOutlet(), dispatch.NoPartition}
+	key := consumerKey{stage: row.GetConsumerStage(), outlet: row.GetOutlet(), partition: dispatch.NoPartition}
+	if row.GetSide() != sluicev1.SubscriptionSide_SUBSCRIPTION_SIDE_LOCAL {
+		key.publisher = row.GetProducerNode()
+	}
 	if row.Partition != nil {
 		key.partition = int(row.GetPartition())
 	}

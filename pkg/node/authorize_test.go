@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicenet/sluice/internal/testca"
+	"github.com/sluicenet/sluice/pkg/dispatch"
 	"github.com/sluicenet/sluice/pkg/stage"
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -189,10 +190,10 @@ func TestPublishIsCheckedByTheConsumer(t *testing.T) {
 	require.Equal(t, "a", found[0].node)
 
 	// Whatever has led there: the stream itself is verified.
-	i := newInflow(b, ints, stage.Terms{Node: "b", Stage: "other", MaxDemand: 10}, nobodyListens{}, &sluicev1.Open{
-		Protocol: 1, Outlet: "numbers", Subscriber: &sluicev1.Subscriber{Node: "b", Stage: "other"}, EventType: "int", Codec: "json", MaxFrameBytes: maxFrame,
-	}, 9)
-	i.at = publisher{"a", rogue.address}
+	terms := stage.Terms{Node: "b", Stage: "other", MaxDemand: 10, Partition: dispatch.NoPartition}
+	i := newInflow(&following[int]{n: b, port: ints, terms: terms, about: (&remote[int]{n: b, port: ints}).about(terms)},
+		publisher{node: "a", address: rogue.address})
+	i.to = nobodyListens{}
 	opened, outcome, err := i.stream(t.Context(), time.Time{})
 	require.ErrorIs(t, err, wire.RuleForbidden)
 	require.False(t, opened)

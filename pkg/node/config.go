@@ -136,8 +136,11 @@ type tuning struct {
 	answer time.Duration
 	// slack is by how much the window of a producer outlasts that of its consumer, at
 	// least: more than a break may take to be noticed.
-	slack  time.Duration
-	gossip func(*memberlist.Config)
+	slack time.Duration
+	// settle is how long it takes gossip to show that a node leaves whose outlet has
+	// ended, and patience how long one that is followed alone may be out of reach.
+	settle, patience time.Duration
+	gossip           func(*memberlist.Config)
 	// reload is how often files are read again.
 	reload time.Duration
 	// rejoin is how often nodes that are not there are called.
@@ -156,6 +159,8 @@ func newTuning() tuning {
 		answer:    openTimeout,
 		beat:      wire.DefaultHeartbeat,
 		slack:     wire.Silence(wire.DefaultHeartbeat) + 5*time.Second,
+		settle:    time.Second,
+		patience:  2 * time.Second,
 		gossip:    func(*memberlist.Config) {},
 		reload:    5 * time.Second,
 		forget:    forgetAfter,

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sluicenet/sluice/internal/group"
 	"github.com/sluicenet/sluice/pkg/stage"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -103,26 +104,30 @@ func (b *breaks) close() {
 
 // behind is an outlet behind that network. Nobody has to be found.
 type behind struct {
-	b        *breaks
-	n        *Node
-	mu       sync.Mutex
-	sessions uint64
-	all      sync.WaitGroup
+	b   *breaks
+	n   *Node
+	all sync.WaitGroup
 }
 
 func (o *behind) OutletName() string    { return ints.Name() }
 func (o *behind) Done() <-chan struct{} { return nil }
 
 func (o *behind) Attach(terms stage.Terms, to stage.Receiver[int]) (stage.Upstream[int], error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sessions++
 	terms.Node, terms.ResumeWindow = "b", 30*time.Second
 	about := (&rawClient{stage: terms.Stage}).about()
 	about.ResumeWindow = durationpb.New(terms.ResumeWindow)
-	i := newInflow(o.n, ints, terms, to, about, o.sessions)
+	i := onlyMember(o.n, terms, to, about)
 	o.all.Go(func() { i.last(o.n.ctx) })
 	return i, nil
+}
+
+// onlyMember is a member of a group that nobody runs.
+func onlyMember(n *Node, terms stage.Terms, to stage.Receiver[int], about *sluicev1.Open) *inflow[int] {
+	i := newInflow(&following[int]{
+		n: n, port: ints, terms: terms, about: about, wake: make(chan struct{}, 1), core: group.New(group.Terms{}),
+	}, publisher{})
+	i.to = to
+	return i
 }
 
 const cutEvents = 40

@@ -105,7 +105,7 @@ func TestStopWhileFlowing(t *testing.T) {
 	b := testNode("b", Config{Join: join(a)})
 	var got record
 	sink := got.sink("sink")
-	stage.Connect(Outlet(b, ints), sink)
+	stage.Connect(Outlet(b, ints), sink, stage.ResumeWindow(time.Second)) // nobody else comes
 	runB := start(t, b, sink)
 	eventually(t, "it flows", func() bool { return got.len() > 10_000 })
 	runA.stop()

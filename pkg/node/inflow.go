@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,27 +12,29 @@ import (
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// inflow is the consumer's end of one subscription: an upstream to the stage that
-// consumes, and a session to the producer. It finds who offers the outlet, opens a
-// stream, and opens another one when that breaks, inside the resume window.
+// inflow is the consumer's end of a subscription at one publisher, a member of its
+// group: an upstream to the stage that consumes, and a session to the producer. It
+// opens a stream, and opens another one when that breaks, inside the resume window.
 //
 // run owns the streams: it reads, and starts one goroutine for each stream that
 // writes. The lock guards the session; no receiver is called while it is held.
 type inflow[T any] struct {
 	n       *Node
+	g       *following[T]
+	at      publisher // where the session is
 	port    wire.Port[T]
 	codec   wire.Codec[T]
 	terms   stage.Terms
 	to      stage.Receiver[T]
 	about   *sluicev1.Open
 	session uint64
-	wake    chan struct{} // there may be something to write, or a reason to look again
-	before  *inflow[T]    // of the same stage to the same outlet, that comes to its end
-	done    chan struct{} // closed when it is over
+	wake    chan struct{}   // there may be something to write, or a reason to look again
+	hurry   chan struct{}   // a session that is broken need not wait
+	before  <-chan struct{} // closed when an earlier session at the publisher is over; or nil
+	done    chan struct{}   // closed when it is over
 
 	mu       sync.Mutex
 	core     *wire.Consumer
-	at       publisher // where the session is, or is sought
 	state    string
 	why      error // what it waits for
 	since    time.Time
@@ -39,14 +42,17 @@ type inflow[T any] struct {
 	unwanted time.Time // when the stage cancelled, or zero
 	until    time.Time // by when the producer will have ended, as it has said; or zero
 	mute     bool      // the producer does not answer a Cancel
+	replaced bool      // the node was started anew
 }
 
-func newInflow[T any](n *Node, port wire.Port[T], terms stage.Terms, to stage.Receiver[T], about *sluicev1.Open, session uint64) *inflow[T] {
+// newInflow is entered at the stage, which sets to, before it runs.
+func newInflow[T any](g *following[T], at publisher) *inflow[T] {
+	session := g.n.sessions.Add(1)
 	return &inflow[T]{
-		n: n, port: port, codec: guarded[T]{port.Codec()}, terms: terms, to: to, about: about, session: session,
-		core: wire.NewConsumer(n.incarnation, session, 0),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		state: "waiting", since: time.Now(), why: unoffered(port.Name()),
+		n: g.n, g: g, at: at, port: g.port, codec: guarded[T]{g.port.Codec()}, terms: g.terms, about: g.about, session: session,
+		core: wire.NewConsumer(g.n.incarnation, session, 0),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{}),
+		state: "opening", since: time.Now(), why: fmt.Errorf("node %q is about to be asked", at.node),
 	}
 }
 
@@ -104,11 +110,24 @@ func (i *inflow[T]) cancelled() time.Time {
 	return i.unwanted
 }
 
-// leaving reports whether the stage has no more use for the subscription.
-func (i *inflow[T]) leaving() bool {
+// leave cancels the subscription on behalf of its group.
+func (i *inflow[T]) leave(why string) { i.Cancel(stage.Cancel[T]{Drain: true, Reason: why}) }
+
+// drop says that the node was started anew: a session that is broken does not come back.
+func (i *inflow[T]) drop() {
+	i.mu.Lock()
+	i.replaced = true
+	i.mu.Unlock()
+	select {
+	case i.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (i *inflow[T]) isReplaced() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.given || !i.unwanted.IsZero()
+	return i.replaced
 }
 
 // Revoke implements stage.Upstream.
@@ -117,8 +136,8 @@ func (i *inflow[T]) Revoke() int64 { return 0 }
 // Discard implements stage.Upstream.
 func (i *inflow[T]) Discard(int, string) {}
 
-// Waiting implements stage.Waiter.
-func (i *inflow[T]) Waiting() error {
+// waits is what it waits for, or nil.
+func (i *inflow[T]) waits() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.why
@@ -149,6 +168,7 @@ func (i *inflow[T]) give(e stage.Ending) {
 	i.mu.Unlock()
 	if !given {
 		i.to.Ended(e)
+		i.g.ended(i.at.id(), e) // behind the end of the member, for the stage too
 	}
 }
 
@@ -183,8 +203,4 @@ func (i *inflow[T]) row() *sluicev1.SubscriptionInfo {
 	return r
 }
 
-func (i *inflow[T]) peer() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.at.address
-}
+func (i *inflow[T]) peer() string { return i.at.address }

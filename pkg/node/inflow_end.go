@@ -16,14 +16,6 @@ func (i *inflow[T]) leaves(until time.Time) {
 	i.until = until
 }
 
-// leavesBy is by when the producer will have ended, or zero where it has not said that
-// it is about to.
-func (i *inflow[T]) leavesBy() time.Time {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.until
-}
-
 // expectEnd waits for the End that answers a Cancel, which has just been sent on a
 // stream. It is overdue when nothing has come for as long as tuning.answer, and nothing
 // is left to process that would hold it up: a producer whose room for what is
@@ -63,7 +55,7 @@ func (i *inflow[T]) expectEnd(ctx context.Context, cut func()) *time.Timer {
 			i.give(stage.Ending{Reason: stage.Cancelled})
 		}
 		if mute {
-			i.n.log.Warn("a producer answers no Cancel", "outlet", i.port.Name(), "at", i.where().node)
+			i.n.log.Warn("a producer answers no Cancel", "outlet", i.port.Name(), "at", i.at.node)
 			cut()
 		}
 	})

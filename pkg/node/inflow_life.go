@@ -13,37 +13,24 @@ import (
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// run carries the subscription to its end.
+// run carries the member to its end.
 func (i *inflow[T]) run() {
 	defer close(i.done)
-	defer i.n.forget(i)
 	ctx, cancel := context.WithCancel(i.n.ctx)
 	defer cancel()
-	// A stage may subscribe while the node starts.
-	select {
-	case <-i.n.up:
-	case <-ctx.Done():
-		i.give(stage.Ending{Reason: stage.Cancelled, Err: errStopped})
-		return
-	}
 	if i.before != nil {
-		// Were the new session opened first, the producer would give back what the old
-		// one has just processed.
-		i.set("waiting", fmt.Errorf("an earlier subscription of the stage to %q comes to its end", i.port.Name()))
-		pause(ctx, farewell, i.before.done)
-		i.before = nil
+		pause(ctx, farewell, i.before) // as for its group
 	}
 	if i.first(ctx) {
 		i.last(ctx)
 	}
 }
 
-// first waits for a publisher and opens the session. It reports false when there is
-// none to go on with.
+// first opens the session. It reports false when there is none to go on with.
 func (i *inflow[T]) first(ctx context.Context) bool {
 	retry := newBackoff()
-	unsure := false // whether a producer holds the session
-	for try := 0; ; try++ {
+	unsure := false // whether the producer holds the session
+	for {
 		if !i.cancelled().IsZero() {
 			i.give(stage.Ending{Reason: stage.Cancelled})
 			if unsure {
@@ -53,32 +40,23 @@ func (i *inflow[T]) first(ctx context.Context) bool {
 			}
 			return unsure // a producer that holds the session is told
 		}
-		wait := time.Hour
-		found, changed := i.n.cluster.find(i.port.Name(), i.terms.Node+"/"+i.terms.Stage)
-		if len(found) == 0 {
-			i.set("waiting", unoffered(i.port.Name()))
-		} else {
-			i.mu.Lock()
-			i.at = found[try%len(found)]
-			i.mu.Unlock()
-			before := i.attempts()
-			opened, outcome, err := i.stream(ctx, time.Time{})
-			if opened && outcome == wire.Going {
-				return true
-			}
-			// A session that was never opened is stale to a producer that remembers a later start
-			// of this node, whose clock was behind or ahead: it forgets that in the end.
-			if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) && !errors.Is(err, wire.RuleStaleOpen) {
-				i.conclude(outcome, err)
-				return false
-			}
-			// Gossip was ahead of the node, or behind it; the node is the one to believe.
-			_, said := wire.FromStatus(err)
-			unsure = !said && i.attempts() > before
-			i.set("waiting", i.named(err))
-			wait = retry.NextBackOff()
+		before := i.attempts()
+		opened, outcome, err := i.stream(ctx, time.Time{})
+		if opened && outcome == wire.Going {
+			return true
 		}
-		if !pause(ctx, wait, changed, i.wake) {
+		// A session that was never opened is stale to a producer that remembers a later start
+		// of this node, whose clock was behind or ahead: it forgets that in the end.
+		if outcome != wire.Going && !errors.Is(err, wire.RuleUnknownOutlet) && !errors.Is(err, wire.RuleStaleOpen) {
+			i.conclude(outcome, err)
+			return false
+		}
+		// Gossip was ahead of the node, or behind it; the node is the one to believe.
+		_, said := wire.FromStatus(err)
+		unsure = !said && i.attempts() > before
+		i.set("waiting", i.named(err))
+		i.g.unready(i.at.id())
+		if !pause(ctx, retry.NextBackOff(), i.wake) {
 			i.give(stage.Ending{Reason: stage.Cancelled, Err: errStopped})
 			return false
 		}
@@ -95,11 +73,12 @@ func (i *inflow[T]) last(ctx context.Context) {
 			return
 		}
 		broke := time.Now()
+		i.g.broken(i.at.id())
 		for opened := false; !opened; {
-			i.set("reconnecting", fmt.Errorf("the connection to node %q broke", i.where().node))
+			i.set("reconnecting", fmt.Errorf("the connection to node %q broke", i.at.node))
 			i.release(broke)
 			wait := min(retry.NextBackOff(), time.Until(i.deadline(broke)))
-			if !pause(ctx, wait) || !time.Now().Before(i.deadline(broke)) {
+			if !pause(ctx, wait, i.hurry) || !time.Now().Before(i.deadline(broke)) {
 				i.expire()
 				return
 			}
@@ -133,6 +112,9 @@ func (i *inflow[T]) release(broke time.Time) {
 // is over, or sooner where its node stops. What the producer was not told by then, its
 // own window says.
 func (i *inflow[T]) deadline(broke time.Time) time.Time {
+	if i.isReplaced() {
+		return broke
+	}
 	d := broke.Add(i.terms.ResumeWindow)
 	stops, left := i.n.leftAt(), i.cancelled()
 	if stops.IsZero() {
@@ -154,12 +136,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (i *inflow[T]) where() publisher {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.at
-}
-
 // attempts is how many Opens were sent.
 func (i *inflow[T]) attempts() uint64 {
 	i.mu.Lock()
@@ -171,10 +147,10 @@ func (i *inflow[T]) attempts() uint64 {
 func (i *inflow[T]) named(err error) error {
 	e, ok := wire.FromStatus(err)
 	if !ok {
-		return fmt.Errorf("node %q: %w", i.where().node, err)
+		return fmt.Errorf("node %q: %w", i.at.node, err)
 	}
 	named := *e
-	named.Outlet, named.Node = i.port.Name(), i.where().node
+	named.Outlet, named.Node = i.port.Name(), i.at.node
 	return &named
 }
 
@@ -194,7 +170,7 @@ func (i *inflow[T]) conclude(outcome wire.Outcome, err error) {
 // expire ends the subscription because its window is over, or the node is cut.
 func (i *inflow[T]) expire() {
 	i.mu.Lock()
-	outcome, at := i.core.Expire(), i.at
+	outcome, replaced := i.core.Expire(), i.replaced
 	i.mu.Unlock()
 	if outcome == wire.Completed {
 		i.give(stage.Ending{Reason: stage.Cancelled})
@@ -205,7 +181,10 @@ func (i *inflow[T]) expire() {
 		i.give(stage.Ending{Reason: stage.Cancelled, Err: i.untold()})
 		return
 	}
-	err := fmt.Errorf("node %q did not come back within %v", at.node, i.terms.ResumeWindow)
+	err := fmt.Errorf("node %q did not come back within %v", i.at.node, i.terms.ResumeWindow)
+	if replaced {
+		err = fmt.Errorf("node %q was started anew", i.at.node)
+	}
 	if i.n.ctx.Err() != nil {
 		err = errStopped
 	}
@@ -215,7 +194,7 @@ func (i *inflow[T]) expire() {
 // untold says in the ending of a subscription that was cancelled that its producer may
 // not know what was processed, and so gives some of it to others.
 func (i *inflow[T]) untold() error {
-	return fmt.Errorf("node %q could not be told what was processed", i.where().node)
+	return fmt.Errorf("node %q could not be told what was processed", i.at.node)
 }
 
 // newBackoff is how long a subscription waits before it tries again, with jitter.

@@ -21,7 +21,7 @@ import (
 // that the producer has answered with Opened, which it must until limit, if that is
 // not zero.
 func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, outcome wire.Outcome, err error) {
-	at := i.where()
+	at := i.at
 	if limit.IsZero() {
 		i.set("opening", fmt.Errorf("node %q has not answered yet", at.node))
 	}
@@ -119,7 +119,7 @@ func (i *inflow[T]) tooLarge(err error) error {
 // acknowledged, and is given a little time to say that it has understood.
 func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_SubscribeClient, cut func()) error {
 	err = i.named(err)
-	i.n.log.Warn("a producer broke a rule", "outlet", i.port.Name(), "at", i.where().node, "why", err)
+	i.n.log.Warn("a producer broke a rule", "outlet", i.port.Name(), "at", i.at.node, "why", err)
 	i.give(stage.Ending{Reason: stage.Refused, Err: err, Drop: true})
 	i.mu.Lock()
 	_ = i.core.Cancel(sluicev1.CancelKind_CANCEL_KIND_FAILED, clip(err.Error()))
@@ -216,6 +216,7 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 			r.life.beat.Store(int64(wire.Heartbeat(i.n.tuning.beat, f.Opened.GetHeartbeat())))
 			i.leaves(time.Time{}) // or says so again
 			i.set("open", nil)
+			i.g.opened(i.at.id())
 			i.to.Opened()
 		}
 		return err
@@ -223,6 +224,7 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 		return r.batch(f.Batch)
 	case *sluicev1.ProducerFrame_Draining:
 		i.leaves(time.Now().Add(f.Draining.GetDeadline().AsDuration()))
+		i.g.drains(i.at.id())
 	case *sluicev1.ProducerFrame_End:
 		r.ended = true
 		i.mu.Lock()

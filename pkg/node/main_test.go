@@ -49,6 +49,7 @@ func testNode(name string, c Config) *Node {
 	n := New(c)
 	n.tuning.slack = 300 * time.Millisecond
 	n.tuning.reload = 20 * time.Millisecond
+	n.tuning.settle, n.tuning.patience = 200*time.Millisecond, 500*time.Millisecond
 	n.tuning.gossip = func(m *memberlist.Config) {
 		m.GossipInterval, m.ProbeInterval, m.ProbeTimeout = 10*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
 		m.SuspicionMult = 2

@@ -54,15 +54,15 @@ type Node struct {
 	budget     budget
 	guests     guests
 
-	mu        sync.Mutex
-	state     nodeState
-	left      time.Time // when it began to stop
-	ended     int       // how many outlets had ended when somebody looked
-	published map[string]publication
-	outlets   map[string]any // the remote outlets, one a name
-	inbound   map[inbound]struct{}
-	problems  []error // of Publish and Outlet, said by Start
-	version   uint64  // of the catalog
+	mu         sync.Mutex
+	state      nodeState
+	left       time.Time // when it began to stop
+	ended      int       // how many outlets had ended when somebody looked
+	published  map[string]publication
+	outlets    map[outletKey]any // the remote outlets
+	followings map[followed]struct{}
+	problems   []error // of Publish and Outlet, said by Start
+	version    uint64  // of the catalog
 }
 
 type nodeState int
@@ -78,13 +78,13 @@ var _ stage.Host = (*Node)(nil)
 // New returns a node that is not started. What is wrong with c is said by Start.
 func New(c Config) *Node {
 	n := &Node{
-		config:    c.withDefaults(),
-		published: map[string]publication{},
-		outlets:   map[string]any{},
-		inbound:   map[inbound]struct{}{},
-		up:        make(chan struct{}),
-		gone:      make(chan struct{}),
-		tuning:    newTuning(),
+		config:     c.withDefaults(),
+		published:  map[string]publication{},
+		outlets:    map[outletKey]any{},
+		followings: map[followed]struct{}{},
+		up:         make(chan struct{}),
+		gone:       make(chan struct{}),
+		tuning:     newTuning(),
 	}
 	n.log = n.config.Logger
 	n.denials.log = n.log

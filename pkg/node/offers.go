@@ -7,26 +7,37 @@ import (
 )
 
 // publisher is where an outlet is found.
-type publisher struct{ node, address string }
+type publisher struct {
+	node, address string
+	incarnation   uint64
+	draining      bool // it is about to leave, and takes no new subscribers
+	ended         bool // its outlet has ended
+}
 
 // find returns who offers an outlet, the node itself included, in the order in which
 // subscriber should try them, and a channel that is closed when that may have changed.
+// What a node has offered before it was started anew is not offered any more.
 func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-chan struct{}) {
 	own := c.n.catalog()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.catalogs.Put(own)
 	alive := []registry.Candidate{{Node: c.n.config.Name, Zone: c.n.config.Zone}}
-	addresses := map[string]string{c.n.config.Name: c.n.address}
+	at := map[string]publisher{c.n.config.Name: {
+		node: c.n.config.Name, address: c.n.address, incarnation: c.n.incarnation, draining: c.n.draining.Load(),
+	}}
 	for _, m := range c.newest() {
-		if m.draining || m.node == c.n.config.Name {
+		if m.node == c.n.config.Name {
 			continue
 		}
 		alive = append(alive, registry.Candidate{Node: m.node, Zone: m.zone})
-		addresses[m.node] = m.address
+		at[m.node] = publisher{node: m.node, address: m.address, incarnation: m.incarnation, draining: m.draining}
 	}
 	for _, o := range c.catalogs.Rank(outlet, subscriber, alive, c.n.config.Zone) {
-		found = append(found, publisher{o.Node, addresses[o.Node]})
+		if p := at[o.Node]; p.incarnation == o.Incarnation {
+			p.ended = o.Ended
+			found = append(found, p)
+		}
 	}
 	return found, c.changed
 }

@@ -51,7 +51,7 @@ func newLab(t *testing.T, source *stage.Source[int]) *lab {
 	terms := stage.Terms{Node: "b", Stage: "sink", MaxDemand: 10, MinDemand: 5, ResumeWindow: 30 * time.Second, Partition: -1}
 	about := (&rawClient{stage: "sink"}).about()
 	about.ResumeWindow = durationpb.New(terms.ResumeWindow)
-	l.in = newInflow(l.b, ints, terms, l.r, about, 1)
+	l.in = onlyMember(l.b, terms, l.r, about)
 	l.r.up = l.in
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan struct{})

@@ -175,7 +175,7 @@ func TestResumeThatCannotBeRight(t *testing.T) {
 // the last word.
 func TestAskThatCrossesEnd(t *testing.T) {
 	t.Parallel()
-	i := newInflow(testNode("a", Config{}), ints, stage.Terms{}, nil, &sluicev1.Open{}, 1)
+	i := newInflow(&following[int]{n: testNode("a", Config{}), port: ints}, publisher{})
 	require.NoError(t, i.Ask(10, 0))
 	i.core.Open()
 	require.NoError(t, i.core.Opened(1, 10, 1))

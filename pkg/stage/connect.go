@@ -181,19 +181,20 @@ func (l *inlet[T]) withdraw(sub *Subscription) (withdrawn bool, why error) {
 		l.mu.Unlock()
 		return false, nil
 	}
-	var up Upstream[T]
+	var ups []Upstream[T]
 	for _, in := range l.core.subs {
 		if in.sub == sub {
-			up = in.up
-			l.strike(in)
+			ups = l.strike(in)
 			break
 		}
 	}
 	l.mu.Unlock()
-	if w, ok := up.(Waiter); ok {
-		why = w.Waiting()
+	if len(ups) > 0 {
+		if w, ok := ups[0].(Waiter); ok {
+			why = w.Waiting()
+		}
 	}
-	if up != nil {
+	for _, up := range ups {
 		up.Cancel(Cancel[T]{Reason: "withdrawn"})
 	}
 	return true, why

@@ -75,6 +75,13 @@ type inflow[T any] struct {
 	broken bool
 	ending *Ending
 	sub    *Subscription
+	// whole is set where several members stand behind the subscription, and of where
+	// this is one of them: then from names its producer, which has accepted it when open
+	// is set.
+	whole *whole[T]
+	of    *inflow[T]
+	from  string
+	open  bool
 	// lent are the events that workers have; nil for other stages than Workers.
 	lent *lent[T]
 }
@@ -160,6 +167,10 @@ func (c *consumer[T]) next() (t task[T], ended []*inflow[T], ok bool) {
 				in.lent.ending = true // finish comes back to it
 				continue
 			}
+			if in.whole != nil && len(in.whole.members) > 0 {
+				in.whole.ended = true // the last of them comes back to it
+				continue
+			}
 			c.remove(in)
 			ended = append(ended, in)
 			continue
@@ -233,8 +244,15 @@ func (c *consumer[T]) holds() bool {
 // remove takes out a subscription whose end is reached, and judges what that means
 // for the stage.
 func (c *consumer[T]) remove(in *inflow[T]) {
-	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
+	c.take(in)
 	e := *in.ending
+	if in.of != nil {
+		in.of.whole.part(in)
+		if w := in.of.whole; w.ended && len(w.members) == 0 {
+			c.turns.push(turn[T]{in: in.of})
+		}
+		return // it is one of several: how the whole ends counts
+	}
 	switch {
 	case c.over != nil:
 	case !e.Reason.Normal() && in.mode != Temporary:
@@ -250,13 +268,18 @@ func (c *consumer[T]) remove(in *inflow[T]) {
 
 // forget takes out a subscription that never began.
 func (c *consumer[T]) forget(in *inflow[T]) {
-	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
+	c.take(in)
 	switch {
 	case c.draining:
 		c.drain()
 	case c.over == nil && in.mode == Joint && c.jointly != 0 && !c.joint():
 		c.over = &verdict{reason: c.jointly} // it was the last that was waited for
 	}
+}
+
+// take takes a subscription out of those that the stage has.
+func (c *consumer[T]) take(in *inflow[T]) {
+	c.subs = slices.DeleteFunc(c.subs, func(s *inflow[T]) bool { return s == in })
 }
 
 // joint reports whether there are joint subscriptions.

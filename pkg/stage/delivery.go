@@ -10,8 +10,12 @@ type DeliveryInfo struct {
 	// Subscription is the one that it came on: a handler may ask for more on it, or
 	// cancel it. Neither waits.
 	Subscription *Subscription
-	// First is the position of the first event that has arrived with the batch, from 1.
-	// The others follow without a gap, but for those that a selector has left out here.
+	// Publisher is the node that the batch comes from; empty for this process. Several
+	// may stand behind one subscription to an outlet on a network.
+	Publisher string
+	// First is the position of the first event that has arrived with the batch, from 1,
+	// among those of its publisher. The others follow without a gap, but for those that a
+	// selector has left out here.
 	First int64
 	// Redelivered says that the events were sent before, to a consumer that is gone,
 	// and Attempts how often a handler has had them and did not finish.
@@ -49,8 +53,8 @@ func (h *handlerContext) Value(key any) any {
 	return h.Context.Value(key)
 }
 
-func (h *handlerContext) set(sub *Subscription, first int64, r run) {
+func (h *handlerContext) set(sub *Subscription, from string, first int64, r run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.info = DeliveryInfo{Subscription: sub, First: first, Redelivered: r.redelivered, Attempts: r.attempts}
+	h.info = DeliveryInfo{Subscription: sub, Publisher: from, First: first, Redelivered: r.redelivered, Attempts: r.attempts}
 }

@@ -76,7 +76,7 @@ func (l *inlet[T]) batch(ctx context.Context, about *handlerContext, t task[T]) 
 		}
 		r := t.run
 		r.attempts += try.tries()
-		about.set(t.in.sub, t.in.window.Acked()+1, r)
+		about.set(t.in.sub, t.in.from, t.in.window.Acked()+1, r)
 		err := h.call(about, events)
 		clear(t.events)
 		if err == Stop { //nolint:errorlint // a wrapped Stop is an error like another

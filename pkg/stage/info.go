@@ -48,7 +48,10 @@ type Info struct {
 // SubscriptionInfo is a snapshot of one end of a subscription.
 type SubscriptionInfo struct {
 	Outlet string
-	Terms  Terms
+	// Publisher is the node that it goes to, of those that offer the outlet: each has a
+	// row. It is empty in one process, and for one that has found none.
+	Publisher string
+	Terms     Terms
 	// State is one word: waiting, held, in-flight, draining, no-demand, no-events,
 	// flowing or ended.
 	State string

@@ -73,17 +73,22 @@ type receiver[T any] struct {
 }
 
 func (r *receiver[T]) Opened() {
-	if !r.in.sub.opened() {
+	in := r.in
+	if in.of != nil {
+		r.l.accepted(in)
+		in = in.of
+	}
+	if !in.sub.opened() {
 		return
 	}
 	r.l.mu.Lock()
-	r.in.trial = false
+	in.trial = false
 	if r.l.onCancelled != nil {
-		r.in.mode = Temporary
+		in.mode = Temporary
 	}
 	r.l.mu.Unlock()
 	if hook := r.l.onSubscribed; hook != nil {
-		r.l.must(func(context.Context) error { return hook(r.in.sub) })
+		r.l.must(func(context.Context) error { return hook(in.sub) })
 	}
 }
 
@@ -131,7 +136,12 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option,
 		in.lent = newLent[T]()
 	}
 	in.window = newWindow(s.terms)
-	first := in.window.Start()
+	first := int64(0)
+	if _, plural := outlet.(Plural[T]); plural {
+		in.whole = &whole[T]{}
+	} else {
+		first = in.window.Start()
+	}
 	if err := l.admit(in); err != nil {
 		return nil, err
 	}
@@ -148,20 +158,24 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option,
 	l.mu.Lock()
 	in.up = up
 	// The stage may have come to its end meanwhile, and then nobody else ends this.
-	late := l.closed || l.core.draining
-	if late {
-		l.strike(in)
+	var late []Upstream[T]
+	if l.closed || l.core.draining {
+		late = l.strike(in)
 	}
 	leaving := in.leaving
 	first = credit.Add(first, in.early)
 	l.mu.Unlock()
 	switch {
-	case late:
-		up.Cancel(Cancel[T]{Reason: "the stage has ended"})
+	case len(late) > 0:
+		for _, up := range late {
+			up.Cancel(Cancel[T]{Reason: "the stage has ended"})
+		}
 		return nil, ErrEnded
 	case leaving:
 		up.Cancel(Cancel[T]{Drain: true})
 		first = 0
+	case in.whole != nil:
+		return func() { l.beginAll(in) }, nil
 	}
 	return func() {
 		if first > 0 {
@@ -203,12 +217,25 @@ func same(a, b any) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
-// strike takes out a subscription that nothing has arrived on; whatever still comes
-// finds one that has ended. l.mu is held.
-func (l *inlet[T]) strike(in *inflow[T]) {
-	in.ending = &Ending{Reason: Cancelled, Err: errors.New("withdrawn")}
+// strike takes out a subscription that nothing has arrived on, and returns what is to
+// be cancelled; whatever still comes finds one that has ended. l.mu is held.
+func (l *inlet[T]) strike(in *inflow[T]) (ups []Upstream[T]) {
+	all := []*inflow[T]{in}
+	if in.whole != nil {
+		all = append(all, in.whole.members...)
+	}
+	for _, one := range all {
+		one.ending = &Ending{Reason: Cancelled, Err: errors.New("withdrawn")}
+		if one.up != nil {
+			ups = append(ups, one.up)
+		}
+		if one.of != nil {
+			l.core.take(one)
+		}
+	}
 	l.core.forget(in)
 	l.news.Broadcast()
+	return ups
 }
 
 // open makes the declared subscriptions, in the order of their declaration.
@@ -264,7 +291,7 @@ func (l *inlet[T]) work(ctx context.Context) verdict {
 		case v != nil:
 			return l.close(*v, 0)
 		case t.call != nil:
-			about.set(nil, 0, run{})
+			about.set(nil, "", 0, run{})
 			if v := l.judge(ctx, guard(func() error { return t.call(about) })); v != nil {
 				return l.close(*v, 0)
 			}
@@ -374,13 +401,19 @@ func (l *inlet[T]) must(f call) bool {
 // not end it itself. It returns how the stage ends if a hook wants that.
 func (l *inlet[T]) part(ctx context.Context, ended []*inflow[T]) (v *verdict) {
 	for _, in := range ended {
-		in.sub.ended(*in.ending)
+		if in.of == nil {
+			in.sub.ended(*in.ending)
+		}
 		l.mu.Lock()
 		up := in.up
 		acked, done := in.progress()
 		l.mu.Unlock()
 		if in.broken && up != nil {
 			up.Cancel(Cancel[T]{Acked: acked, Done: done, Reason: in.ending.Err.Error()})
+		}
+		if in.of != nil {
+			l.share(in.of)
+			continue
 		}
 		if l.onCancelled == nil || !in.sub.isOpen() {
 			continue
@@ -463,7 +496,9 @@ func (l *inlet[T]) close(v verdict, tried int) verdict {
 		}
 		l.mu.Unlock()
 		up.Cancel(c)
-		in.sub.ended(*in.ending)
+		if in.of == nil {
+			in.sub.ended(*in.ending)
+		}
 	}
 	for _, d := range declared {
 		d.sub.ended(Ending{Reason: Cancelled, Err: v.err})
@@ -519,7 +554,9 @@ func (l *inlet[T]) inspect(i *Info) {
 	i.Messages += l.core.calls
 	l.meter.read(i)
 	for _, in := range l.core.subs {
-		i.Subscriptions = append(i.Subscriptions, in.info())
+		if in.whole == nil || len(in.whole.members) == 0 {
+			i.Subscriptions = append(i.Subscriptions, in.info())
+		}
 	}
 }
 
@@ -527,7 +564,7 @@ func (in *inflow[T]) info() SubscriptionInfo {
 	w := &in.window
 	state := "flowing"
 	switch {
-	case !in.sub.isOpen():
+	case !in.sub.isOpen() || in.of != nil && !in.open:
 		state = "waiting"
 	case in.leaving || in.ending != nil:
 		state = "draining"
@@ -539,7 +576,7 @@ func (in *inflow[T]) info() SubscriptionInfo {
 		state = "no-demand"
 	}
 	i := SubscriptionInfo{
-		Outlet: in.name, Terms: in.terms, State: state,
+		Outlet: in.name, Publisher: in.from, Terms: in.terms, State: state,
 		Granted: w.Sent(), Received: w.Received(), Acked: w.Acked(),
 		Credit: credit.Sub(w.Sent(), w.Received()), Held: w.Held(), Pending: w.Received() - w.Acked(), LeftOut: in.leftOut,
 	}
@@ -549,6 +586,9 @@ func (in *inflow[T]) info() SubscriptionInfo {
 	i.Open = credit.Sub(i.Granted, w.Acked())
 	if _, here := in.up.(*upstream[T]); here {
 		i.Sent = i.Received // handing over does not wait
+	}
+	if in.whole != nil {
+		return in.whole.sum(i)
 	}
 	return i
 }

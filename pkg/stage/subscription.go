@@ -176,9 +176,15 @@ func (e *edge[T]) ask(n int64) error {
 		e.l.mu.Unlock()
 		return ErrEnded
 	}
-	if e.in.lent != nil {
+	if e.l.adapt != nil {
 		e.l.mu.Unlock()
 		return ErrUnsupportedDemandMode
+	}
+	if w := e.in.whole; w != nil {
+		w.pool = credit.Add(w.pool, n)
+		e.l.mu.Unlock()
+		e.l.share(e.in)
+		return nil
 	}
 	e.in.window.Ask(n)
 	up, acked := e.in.up, e.in.window.Acked()
@@ -198,13 +204,23 @@ func (e *edge[T]) cancel() {
 		e.l.mu.Unlock()
 		return
 	}
-	e.in.leaving = true
 	e.l.news.Signal() // it may wait to try something again
-	up := e.in.up
-	acked, done := e.in.progress()
+	all := []*inflow[T]{e.in}
+	if e.in.whole != nil {
+		all = append(all, e.in.whole.members...)
+	}
+	var ups []Upstream[T]
+	var cancels []Cancel[T]
+	for _, in := range all {
+		in.leaving = true
+		if in.up != nil {
+			acked, done := in.progress()
+			ups, cancels = append(ups, in.up), append(cancels, Cancel[T]{Drain: true, Acked: acked, Done: done})
+		}
+	}
 	e.l.mu.Unlock()
-	if up != nil {
-		up.Cancel(Cancel[T]{Drain: true, Acked: acked, Done: done})
+	for i, up := range ups {
+		up.Cancel(cancels[i])
 	}
 }
 

@@ -73,7 +73,11 @@ func (v *view[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
 
 // attach makes the subscription, and has what is not kept left out on one side or the
 // other.
-func (in *inflow[T]) attach(keep func(T) bool, r Receiver[T]) (Upstream[T], error) {
+func (in *inflow[T]) attach(keep func(T) bool, r *receiver[T]) (Upstream[T], error) {
+	if p, ok := in.outlet.(Plural[T]); ok {
+		in.keep = keep
+		return p.AttachAll(in.terms, &gathering[T]{r.l, r.in})
+	}
 	if keep == nil {
 		return in.outlet.Attach(in.terms, r)
 	}

@@ -300,7 +300,7 @@ func (w *Workers[T]) start(ctx context.Context, t task[T], at int64, event T) {
 		in: t.in, at: at, event: event, run: t.run, status: WorkerRunning,
 		ctx: &handlerContext{Context: ctx}, cancel: cancel, done: make(chan struct{}),
 	}
-	one.ctx.set(t.in.sub, at, one.run)
+	one.ctx.set(t.in.sub, t.in.from, at, one.run)
 	w.mu.Lock()
 	w.lastID++
 	one.id = w.lastID
@@ -324,7 +324,7 @@ func (w *Workers[T]) attempted(one *worker[T], err error) {
 	switch again, back := w.judge(one, err); {
 	case again:
 		one.run.attempts++
-		one.ctx.set(one.in.sub, one.at, one.run)
+		one.ctx.set(one.in.sub, one.in.from, one.at, one.run)
 		go w.attempt(one)
 	case back:
 		w.settle(one, true)
