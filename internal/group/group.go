@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -91,6 +92,7 @@ type Group struct {
 	last      Departure
 	lastAt    time.Time
 	leaving   bool
+	amiss     error // what was not as it should be with members that were cancelled
 	over      bool
 	joins     int // how many were joined in all
 }
@@ -170,6 +172,9 @@ func (g *Group) Ended(now time.Time, d Departure) {
 	if m.state == open {
 		g.lone(now)
 	}
+	if g.leaving && d.How == Cancelled && d.Err != nil {
+		g.amiss = errors.Join(g.amiss, d.Err)
+	}
 	switch {
 	case m.left:
 		// It was left for somebody else, and may be joined again later.
@@ -203,7 +208,7 @@ func (g *Group) Next(now time.Time) (s Step) {
 		return Step{}
 	case g.leaving:
 		if len(g.members) == 0 {
-			s.Over = &Departure{How: Cancelled}
+			s.Over = &Departure{How: Cancelled, Err: g.amiss}
 		}
 		return s
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -367,7 +368,7 @@ func TestErrorsThatAreNoText(t *testing.T) {
 		b.config.Join = join(a)
 		var got record
 		sink := got.sink("sink")
-		stage.Connect(Outlet(b, ints), sink)
+		stage.Connect(Outlet(b, ints), sink, stage.ResumeWindow(100*time.Millisecond)) // for another publisher
 		runB := start(t, b, sink)
 		require.Error(t, runA.wait())
 		var ended *stage.SubscriptionError

@@ -91,7 +91,7 @@ func (g *following[T]) broken(id group.ID) {
 	g.tell(func(now time.Time) { g.core.Broken(now, id) })
 }
 
-func (g *following[T]) ended(id group.ID, e stage.Ending) {
+func (g *following[T]) ended(id group.ID, session uint64, e stage.Ending) {
 	g.tell(func(now time.Time) {
 		g.core.Ended(now, group.Departure{ID: id, How: group.How(e.Reason), Err: e.Err})
 		if !g.core.Leaving() {
@@ -99,7 +99,7 @@ func (g *following[T]) ended(id group.ID, e stage.Ending) {
 			if !e.Reason.Normal() {
 				level = slog.LevelWarn
 			}
-			g.n.log.Log(context.Background(), level, "a publisher is not followed any more", "outlet", g.port.Name(), "stage", g.terms.Stage, "at", id.Node, "how", e.Reason, "why", e.Err)
+			g.n.log.Log(context.Background(), level, "a publisher is not followed any more", "outlet", g.port.Name(), "stage", g.terms.Stage, "at", id.Node, "session", session, "how", e.Reason, "why", e.Err)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func (g *following[T]) next(running *sync.WaitGroup) group.Step {
 
 // join enters a member at the stage, and lets it run.
 func (g *following[T]) join(i *inflow[T], running *sync.WaitGroup) {
-	to, ok := g.to.Join(i.at.node, i)
+	to, ok := g.to.Join(stage.Member{Publisher: i.at.node, Session: i.session}, i)
 	if !ok {
 		g.tell(func(now time.Time) {
 			g.core.Leave()

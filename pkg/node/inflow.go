@@ -168,7 +168,7 @@ func (i *inflow[T]) give(e stage.Ending) {
 	i.mu.Unlock()
 	if !given {
 		i.to.Ended(e)
-		i.g.ended(i.at.id(), e) // behind the end of the member, for the stage too
+		i.g.ended(i.at.id(), i.session, e) // behind the end of the member, for the stage too
 	}
 }
 

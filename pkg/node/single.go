@@ -43,7 +43,7 @@ func (r *remote[T]) Attach(terms stage.Terms, to stage.Receiver[T]) (stage.Upstr
 }
 
 // Join implements stage.Members.
-func (s *single[T]) Join(_ string, up stage.Upstream[T]) (stage.Receiver[T], bool) {
+func (s *single[T]) Join(_ stage.Member, up stage.Upstream[T]) (stage.Receiver[T], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened || s.over || s.up != nil {

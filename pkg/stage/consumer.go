@@ -80,7 +80,7 @@ type inflow[T any] struct {
 	// is set.
 	whole *whole[T]
 	of    *inflow[T]
-	from  string
+	from  Member
 	open  bool
 	// lent are the events that workers have; nil for other stages than Workers.
 	lent *lent[T]

@@ -13,8 +13,11 @@ type DeliveryInfo struct {
 	// Publisher is the node that the batch comes from; empty for this process. Several
 	// may stand behind one subscription to an outlet on a network.
 	Publisher string
+	// Session numbers the publishers that this process has followed: one that was
+	// started anew is another one. It is 0 in this process.
+	Session uint64
 	// First is the position of the first event that has arrived with the batch, from 1,
-	// among those of its publisher. The others follow without a gap, but for those that a
+	// among those of its session. The others follow without a gap, but for those that a
 	// selector has left out here.
 	First int64
 	// Redelivered says that the events were sent before, to a consumer that is gone,
@@ -53,8 +56,8 @@ func (h *handlerContext) Value(key any) any {
 	return h.Context.Value(key)
 }
 
-func (h *handlerContext) set(sub *Subscription, from string, first int64, r run) {
+func (h *handlerContext) set(sub *Subscription, from Member, first int64, r run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.info = DeliveryInfo{Subscription: sub, Publisher: from, First: first, Redelivered: r.redelivered, Attempts: r.attempts}
+	h.info = DeliveryInfo{Subscription: sub, Publisher: from.Publisher, Session: from.Session, First: first, Redelivered: r.redelivered, Attempts: r.attempts}
 }

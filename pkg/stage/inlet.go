@@ -291,7 +291,7 @@ func (l *inlet[T]) work(ctx context.Context) verdict {
 		case v != nil:
 			return l.close(*v, 0)
 		case t.call != nil:
-			about.set(nil, "", 0, run{})
+			about.set(nil, Member{}, 0, run{})
 			if v := l.judge(ctx, guard(func() error { return t.call(about) })); v != nil {
 				return l.close(*v, 0)
 			}
@@ -576,7 +576,7 @@ func (in *inflow[T]) info() SubscriptionInfo {
 		state = "no-demand"
 	}
 	i := SubscriptionInfo{
-		Outlet: in.name, Publisher: in.from, Terms: in.terms, State: state,
+		Outlet: in.name, Publisher: in.from.Publisher, Terms: in.terms, State: state,
 		Granted: w.Sent(), Received: w.Received(), Acked: w.Acked(),
 		Credit: credit.Sub(w.Sent(), w.Received()), Held: w.Held(), Pending: w.Received() - w.Acked(), LeftOut: in.leftOut,
 	}

@@ -19,13 +19,20 @@ type Plural[T any] interface {
 	AttachAll(terms Terms, m Members[T]) (Upstream[T], error)
 }
 
+// Member names one of the producers behind a [Plural]: who it is, and a number that no
+// other member in this process has, from 1.
+type Member struct {
+	Publisher string
+	Session   uint64
+}
+
 // Members is a subscription to a [Plural], as the outlet sees it. Its methods may be
 // called from any goroutine.
 type Members[T any] interface {
-	// Join enters a member: up is the producer, and from names it. It is asked for its
+	// Join enters a member, whose producer is up. It is asked for its
 	// first events once the whole has begun, maybe before Join returns. What comes from
 	// it goes to the receiver. ok is false when the stage wants no more members.
-	Join(from string, up Upstream[T]) (r Receiver[T], ok bool)
+	Join(from Member, up Upstream[T]) (r Receiver[T], ok bool)
 	// Ended is the last call: all members have ended, and so has the whole.
 	Ended(e Ending)
 }
@@ -48,7 +55,7 @@ type gathering[T any] struct {
 	in *inflow[T]
 }
 
-func (g *gathering[T]) Join(from string, up Upstream[T]) (Receiver[T], bool) {
+func (g *gathering[T]) Join(from Member, up Upstream[T]) (Receiver[T], bool) {
 	l, of := g.l, g.in
 	l.mu.Lock()
 	if l.closed || l.core.draining || of.leaving || of.ending != nil {
@@ -186,6 +193,7 @@ func divide(n int64, owing []int64) []int64 {
 // brought is to be asked of others.
 func (w *whole[T]) part(in *inflow[T]) {
 	w.members = slices.DeleteFunc(w.members, func(m *inflow[T]) bool { return m == in })
+	i := in.info()
 	if in.terms.Manual {
 		switch {
 		case in.window.Sent() == credit.Unbounded:
@@ -193,9 +201,9 @@ func (w *whole[T]) part(in *inflow[T]) {
 		default:
 			w.pool = credit.Add(w.pool, in.window.Sent()-in.window.Acked())
 		}
+		i.Granted = i.Received // the rest is asked of others
 	}
-	i := in.info()
-	i.Granted, i.Open, i.Credit, i.Held, i.Pending = i.Received, 0, 0, 0, 0
+	i.Open, i.Credit, i.Held, i.Pending = 0, 0, 0, 0
 	w.gone = added(w.gone, i)
 }
 

@@ -35,6 +35,7 @@ type child struct {
 	runners []stage.Runner
 	loops   []func(ctx context.Context) // that keep a stage subscribed
 	records []*recorder
+	byInlet map[string]*recorder // by the names of the stages that consume
 }
 
 // Child runs a node when the process is one of a [Network], and does not return then.
@@ -59,9 +60,11 @@ func runChild(env string) int {
 		<-signals
 		cancel(errTold)
 	}()
-	c := &child{spec: spec, node: node.New(node.Config{
-		Name: spec.Name, Cluster: spec.Cluster, Listen: spec.Listen, Advertise: spec.Advertise, Gossip: spec.Gossip, Join: spec.Join,
-	})}
+	c := &child{spec: spec, byInlet: map[string]*recorder{}}
+	c.node = node.New(node.Config{
+		Logger: slog.New(&listener{Handler: slog.Default().Handler(), c: c}),
+		Name:   spec.Name, Cluster: spec.Cluster, Listen: spec.Listen, Advertise: spec.Advertise, Gossip: spec.Gossip, Join: spec.Join,
+	})
 	for _, s := range spec.Stages {
 		if err := c.add(s); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -181,9 +184,10 @@ func (c *child) gate(s stageSpec, r *recorder) {
 	case "partition":
 		gate.Dispatcher = dispatch.Partition(2, func(e event) int { return e.N })
 	}
+	gate.Name = s.Pipe + ".gate"
 	node.Publish(c.node, done(s.Pipe), gate)
 	c.runners = append(c.runners, gate)
-	c.subscribed(node.Outlet(c.node, raw(s.Pipe)), gate, s, r)
+	c.subscribed(node.Outlet(c.node, raw(s.Pipe)), gate.Name, gate, s, r)
 }
 
 func (c *child) sink(s stageSpec, r *recorder) {
@@ -194,11 +198,12 @@ func (c *child) sink(s stageSpec, r *recorder) {
 	})
 	sink.Name = s.Pipe + ".sink"
 	c.runners = append(c.runners, sink)
-	c.subscribed(node.Outlet(c.node, done(s.Pipe)), sink, s, r)
+	c.subscribed(node.Outlet(c.node, done(s.Pipe)), sink.Name, sink, s, r)
 }
 
 // subscribed keeps a stage subscribed: when a subscription has ended, it makes another.
-func (c *child) subscribed(outlet stage.Outlet[event], inlet stage.Inlet[event], s stageSpec, r *recorder) {
+func (c *child) subscribed(outlet stage.Outlet[event], name string, inlet stage.Inlet[event], s stageSpec, r *recorder) {
+	c.byInlet[name] = r
 	opts := []stage.Option{stage.Temporary, stage.MaxDemand(s.MaxDemand), stage.MinDemand(s.MaxDemand / 2), stage.ResumeWindow(s.Window)}
 	if s.AtMostOnce {
 		opts = append(opts, stage.AtMostOnce())

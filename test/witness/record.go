@@ -24,32 +24,21 @@ import (
 type recorder struct {
 	mu       sync.Mutex
 	file     *os.File
-	sessions map[*stage.Subscription]int
-	last     int // session
+	sessions map[uint64]*stage.Subscription // whose end is not written down
+	said     map[uint64]bool                // those whose end is
 	handled  int
 }
 
 func newRecorder(spec nodeSpec, s stageSpec) (*recorder, error) {
 	name := fmt.Sprintf("%s.%s.%s.%d", s.Pipe, s.Kind, spec.Name, spec.Run)
 	f, err := os.OpenFile(filepath.Join(spec.Dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	return &recorder{file: f, sessions: map[*stage.Subscription]int{}}, err
+	return &recorder{file: f, sessions: map[uint64]*stage.Subscription{}, said: map[uint64]bool{}}, err
 }
 
 func (r *recorder) write(format string, args ...any) {
 	if _, err := fmt.Fprintf(r.file, format+"\n", args...); err != nil {
 		panic(err) // a ledger with holes proves nothing
 	}
-}
-
-// session numbers the subscriptions of the stage. The lock is held.
-func (r *recorder) session(sub *stage.Subscription) int {
-	n, ok := r.sessions[sub]
-	if !ok {
-		r.last++
-		n = r.last
-		r.sessions[sub] = n
-	}
-	return n
 }
 
 func (r *recorder) emitted(n int) { r.write("E %d", n) }
@@ -60,10 +49,26 @@ func (r *recorder) discarded(reason string, n int) {
 
 func (r *recorder) ended(sub *stage.Subscription, e stage.Ending) {
 	r.mu.Lock()
-	n := r.session(sub)
-	delete(r.sessions, sub)
-	r.mu.Unlock()
-	r.write("S %d %s %s", n, e.Reason, strings.ReplaceAll(fmt.Sprint(e.Err), "\n", " "))
+	defer r.mu.Unlock()
+	for n, of := range r.sessions {
+		if of == sub {
+			r.end(n, e.Reason.String(), fmt.Sprint(e.Err))
+		}
+	}
+}
+
+// left writes down that one publisher is not followed any more. What has come from it may
+// be handled later.
+func (r *recorder) left(session uint64, how, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end(session, how, why)
+}
+
+func (r *recorder) end(session uint64, how, why string) {
+	delete(r.sessions, session)
+	r.said[session] = true
+	r.write("S %d %s %s", session, how, strings.ReplaceAll(why, "\n", " "))
 }
 
 // batch writes down what a handler was called with.
@@ -75,7 +80,10 @@ func (r *recorder) batch(ctx context.Context, events []event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handled += len(events)
-	session := r.session(d.Subscription)
+	session := d.Session
+	if !r.said[session] {
+		r.sessions[session] = d.Subscription
+	}
 	var b strings.Builder
 	for i := 0; i < len(events); {
 		start := i // of what comes from one process
