@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicenet/sluice/internal/credit"
 	"github.com/sluicenet/sluice/pkg/dispatch"
 )
 
@@ -377,115 +376,6 @@ func (o *outlet[T]) abandon() {
 	o.lock()
 	defer o.unlock(nil)
 	o.core.abandon()
-}
-
-// inspect adds what the outlet knows to i.
-func (o *outlet[T]) inspect(i *Info) {
-	if o == nil {
-		return
-	}
-	o.lock()
-	defer o.mu.Unlock()
-	i.Dispatcher, i.Lanes = o.core.dispatcher.Kind(), o.core.dispatcher.Lanes()
-	i.Out, i.Buffered, i.Unmet = o.core.produced, o.core.store.len(), o.core.unmet
-	i.Departed = o.core.departed
-	i.Messages += o.calls.len()
-	i.Waiting = make([]int, len(o.core.store.lanes))
-	for l := range i.Waiting {
-		i.Waiting[l] = o.core.store.waiting(l)
-	}
-	o.meter.read(i)
-	for reason, n := range o.core.discarded {
-		i.discard(reason, n)
-	}
-	for _, s := range o.core.subs {
-		i.Subscribers = append(i.Subscribers, s.info(*o.name, &o.core))
-	}
-}
-
-func (s *outflow[T]) info(outlet string, p *producer[T]) SubscriptionInfo {
-	l := &s.ledger
-	i := SubscriptionInfo{
-		Outlet: outlet, Terms: s.terms, State: s.state(p),
-		Granted: l.Granted(), Sent: l.Sent(), Acked: l.Acked(),
-		Open: credit.Sub(l.Granted(), l.Acked()), Credit: l.Credit(),
-		Held: p.heldOf(s), Pending: l.Unacked(), LeftOut: s.leftOut,
-	}
-	if s.terms.Node == "" {
-		i.Received = i.Sent // handing over does not wait
-	}
-	return i
-}
-
-// state is what an operator sees of a subscription from the producer's side.
-func (s *outflow[T]) state(p *producer[T]) string {
-	switch {
-	case p.closing != nil || s.left:
-		return "draining"
-	case p.heldOf(s) > 0:
-		return "held"
-	case s.ledger.Credit() == 0:
-		return "no-demand"
-	case p.store.len() == 0:
-		return "no-events"
-	}
-	return "flowing"
-}
-
-// upstream is a subscription to an outlet of this process, as its consumer holds
-// it.
-type upstream[T any] struct {
-	o   *outlet[T]
-	sub *outflow[T]
-}
-
-func (u *upstream[T]) Ask(n, acked int64, done ...Range) (err error) {
-	u.o.lock()
-	defer u.o.unlock(&err)
-	return u.guard(u.o.core.ask(u.sub, n, acked, done))
-}
-
-func (u *upstream[T]) Ack(acked int64, done ...Range) (err error) {
-	u.o.lock()
-	defer u.o.unlock(&err)
-	return u.guard(u.o.core.ack(u.sub, acked, done))
-}
-
-// guard ends a subscription whose consumer broke a rule.
-func (u *upstream[T]) guard(err error) error {
-	if err != nil {
-		u.o.core.refuse(u.sub, err)
-	}
-	return err
-}
-
-func (u *upstream[T]) Cancel(c Cancel[T]) {
-	u.o.lock()
-	defer u.o.unlock(nil)
-	if u.guard(u.o.core.book(u.sub, c.Acked, c.Done)) != nil {
-		return
-	}
-	ending := Ending{Reason: Cancelled}
-	if c.Reason != "" {
-		ending.Err = fmt.Errorf("cancelled: %s", c.Reason)
-	}
-	if c.Drain {
-		u.o.core.leave(u.sub, ending)
-	} else {
-		u.o.core.fail(u.sub, ending, c.Rest)
-	}
-}
-
-func (u *upstream[T]) Revoke() int64 {
-	u.o.lock()
-	defer u.o.unlock(nil)
-	return u.o.core.revoke(u.sub)
-}
-
-func (u *upstream[T]) Discard(n int, reason string) {
-	u.o.lock()
-	defer u.o.unlock(nil)
-	u.o.core.giveUp(u.sub, n, reason)
 }
 
 // tap calls watch with what is emitted, until stop is called.
