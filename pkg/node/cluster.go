@@ -41,7 +41,7 @@ type cluster struct {
 	met      map[string]string // gossip addresses of nodes to call when they are missed, by logical name
 	own      clash
 
-	complaints sync.Map // addresses that a warning was about
+	complaints sync.Map // the complaint of each warning that is not settled
 }
 
 func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {

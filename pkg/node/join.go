@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -73,10 +74,10 @@ func (c *cluster) join(seeds, addresses []string) {
 		wg.Go(func() {
 			all, err := resolve(ctx, seed) // each time: the name may lead elsewhere by now
 			if err != nil {
-				c.complain(seed, "cannot resolve a node to join", err)
+				c.complain(seed, unresolved, err)
 				return
 			}
-			c.settled(seed)
+			c.settled(seed, unresolved)
 			all = slices.DeleteFunc(all, func(a netip.AddrPort) bool { return present[a.String()] })
 			for _, a := range few(all) {
 				if ctx.Err() == nil {
@@ -94,27 +95,39 @@ func (c *cluster) join(seeds, addresses []string) {
 // call exchanges all that both know with the node at an address of gossip.
 func (c *cluster) call(address string) {
 	_, err := c.list.Join([]string{address})
+	if first := errors.Unwrap(err); first != nil {
+		err = first // there is one only, and its text is one line
+	}
 	switch {
 	case err == nil:
-		c.settled(address)
-	case strings.Contains(err.Error(), "EOF"):
-		// All that a node says to one of another cluster.
-		c.complain(address, "a node to join hung up", err,
+		c.settled(address, untaken)
+	case strings.Contains(err.Error(), "EOF") || foreign(err.Error()):
+		// To one of another cluster a node says nothing at all.
+		c.complain(address, untaken, err,
 			"code", "SL0201", "hint", fmt.Sprintf("is it a node of cluster %q, with the same gossip key?", c.n.config.Cluster))
 	default:
 		c.n.log.Debug("cannot join", "address", address, "why", err)
 	}
 }
 
+// What stands in the way of joining at an address.
+const (
+	unresolved = "cannot resolve a node to join"
+	untaken    = "a node to join does not take the gossip of this one"
+)
+
+// complaint is one of these, at one address.
+type complaint struct{ address, what string }
+
 // complain warns of what stands in the way of joining at an address, once until that
 // is settled.
 func (c *cluster) complain(address, what string, err error, more ...any) {
-	if _, again := c.complaints.LoadOrStore(address, true); !again {
+	if _, again := c.complaints.LoadOrStore(complaint{address, what}, true); !again {
 		c.n.log.Warn(what, append([]any{"address", address, "why", err}, more...)...)
 	}
 }
 
-func (c *cluster) settled(address string) { c.complaints.Delete(address) }
+func (c *cluster) settled(address, what string) { c.complaints.Delete(complaint{address, what}) }
 
 // few picks some of all.
 func few[T any](all []T) []T {

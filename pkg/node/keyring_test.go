@@ -116,6 +116,43 @@ func TestKeyringRotation(t *testing.T) {
 	}
 }
 
+// Who has another key, none, or one where nobody else has, does not get in, and both
+// sides say so, with what to look at.
+func TestOtherKeysDoNotJoin(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]struct{ there, own []string }{
+		"another": {[]string{key(1)}, []string{key(2)}},
+		"none":    {[]string{key(1)}, nil},
+		"only it": {nil, []string{key(1)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logs [2]logged
+			with := func(i int, lines []string) Config {
+				c := Config{Logger: logs[i].logger()}
+				if lines != nil {
+					c.Keyring = ring(t, lines...)
+				}
+				return c
+			}
+			a := testNode("a", with(0, keys.there))
+			start(t, a)
+			c := with(1, keys.own)
+			c.Join = join(a)
+			b := testNode("b", c)
+			start(t, b)
+			eventually(t, "the one that joins says why it cannot", func() bool { return strings.Contains(logs[1].String(), "code=SL0201") })
+			eventually(t, "the other one says whom it refuses", func() bool { return strings.Contains(logs[0].String(), "rule=gossip") })
+			b.cluster.join(join(a), nil)
+			require.Equal(t, 1, strings.Count(logs[1].String(), "level=WARN"), "said once: %s", logs[1].String())
+			require.Contains(t, logs[1].String(), "with the same gossip key?")
+			require.Contains(t, logs[0].String(), "the keys of one keyring")
+			require.Zero(t, others(a))
+			require.Zero(t, others(b))
+		})
+	}
+}
+
 // others is how many others a node knows that are there.
 func others(n *Node) (count int) {
 	all, _ := n.cluster.view()

@@ -4,6 +4,7 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -21,34 +22,38 @@ type gossipLog struct {
 // ruleGossip is that gossip has the label and a key of the cluster.
 const ruleGossip = "gossip"
 
-// foreign are the words of memberlist for gossip that it does not take.
-var foreign = []string{"No installed keys", "is not encrypted", "encryption is not configured", "unacceptable label"}
+// foreign reports whether memberlist says that gossip is not of this cluster: it has
+// another label, or other keys.
+func foreign(said string) bool {
+	said = strings.ToLower(said)
+	return slices.ContainsFunc([]string{"no installed keys", "is not encrypted", "encryption is not configured", "unacceptable label"},
+		func(words string) bool { return strings.Contains(said, words) })
+}
 
 func (g gossipLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	say := g.to.Debug
 	for prefix, f := range map[string]func(string, ...any){
-		"[WARN]": g.to.Debug, "[ERR]": g.to.Warn, "[ERROR]": g.to.Warn,
+		"[DEBUG]": g.to.Debug, "[WARN]": g.to.Debug, "[ERR]": g.to.Warn, "[ERROR]": g.to.Warn,
 	} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text, say = strings.TrimSpace(rest), f
 		}
 	}
-	// A message to one member that could not be sent is what gossip is made to bear.
-	if strings.Contains(text, "Failed to send") {
+	text = strings.TrimPrefix(text, "memberlist: ")
+	switch {
+	case strings.Contains(text, "Failed to send"), strings.HasPrefix(text, "failed to join"):
+		// The first is what gossip is made to bear, of the second whoever has called hears.
 		say = g.to.Debug
-	}
-	for _, words := range foreign {
-		if strings.Contains(text, words) {
-			what, from, _ := strings.Cut(strings.TrimPrefix(text, "memberlist: "), "from=")
-			if h, _, err := net.SplitHostPort(from); err == nil {
-				from = h
-			}
-			g.denials.add(denial{rule: ruleGossip, who: from, what: "gossip", why: "gossip came that is not of this cluster: " + strings.TrimSpace(what),
-				hint: "give all nodes of a cluster the same cluster name, and the keys of one keyring"})
-			return len(line), nil
+	case foreign(text):
+		what, from, _ := strings.Cut(text, "from=")
+		if h, _, err := net.SplitHostPort(from); err == nil {
+			from = h
 		}
+		g.denials.add(denial{rule: ruleGossip, who: from, what: "gossip", why: "gossip came that is not of this cluster: " + strings.TrimSpace(what),
+			hint: "give all nodes of a cluster the same cluster name, and the keys of one keyring"})
+		return len(line), nil
 	}
-	say("gossip", "said", strings.TrimPrefix(text, "memberlist: "))
+	say("gossip", "said", text)
 	return len(line), nil
 }
