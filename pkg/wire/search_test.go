@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,11 +10,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+var deep = flag.Bool("deep", false, "let TestSearch go one event and one break of the stream further: minutes, and gigabytes")
+
 // TestSearch goes through everything that can happen to a small subscription, in
 // every order: breaks of the stream, given up by either side while it still carries
 // the other way, at every step; cancels, failures, windows that are over, crashes.
 // In every state the laws hold and nothing is lost, and from every state the end
-// can be reached without another fault.
+// can be reached without another fault. It goes further with
+//
+//	go test ./pkg/wire -run Search -timeout 1h -v -args -deep
 func TestSearch(t *testing.T) {
 	for name, b := range map[string]bounds{
 		"breaks":             {events: 2, max: 2, min: 1, cuts: 3},
@@ -36,6 +41,10 @@ func TestSearch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if *deep {
+				b.events++
+				b.cuts++
+			}
 			states, trace := search(b.caps())
 			require.Empty(t, trace)
 			t.Logf("%d states", states)
