@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -44,6 +45,36 @@ type cluster struct {
 	complaints sync.Map // the complaint of each warning that is not settled
 }
 
+// outward picks the address that others are told by a node that is bound to all
+// interfaces: one of the family that it is bound to, IPv4 rather than IPv6, and loopback
+// only when this machine has nothing else. memberlist would pick a private one, whatever
+// its family, or none.
+func outward(bind netip.Addr, all []netip.Addr) netip.Addr {
+	pick := netip.IPv6Loopback()
+	if bind.Is4() {
+		pick = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	for _, a := range all {
+		switch {
+		case !a.IsGlobalUnicast() || bind.Is4() && !a.Is4():
+		case pick.IsLoopback() || a.Is4() && !pick.Is4():
+			pick = a
+		}
+	}
+	return pick
+}
+
+// interfaceAddresses are the addresses of this machine.
+func interfaceAddresses() (all []netip.Addr) {
+	found, _ := net.InterfaceAddrs() // none are as good as an error
+	for _, a := range found {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			all = append(all, p.Addr().Unmap())
+		}
+	}
+	return all
+}
+
 func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {
 	c := &cluster{
 		n: n, wake: make(chan struct{}, 1), done: make(chan struct{}),
@@ -75,7 +106,11 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	// Without this, a node on a port of its own advertises the default port.
 	conf.AdvertisePort = conf.BindPort
 	n.tuning.gossip(conf)
-	list, err := create(ctx, conf, n.config.GossipAdvertise)
+	advertise := n.config.GossipAdvertise
+	if advertise == "" && bind.Addr().IsUnspecified() {
+		advertise = netip.AddrPortFrom(outward(bind.Addr(), interfaceAddresses()), uint16(conf.BindPort)).String()
+	}
+	list, err := create(ctx, conf, advertise)
 	if err != nil {
 		_ = transport.Shutdown()
 		return nil, err

@@ -55,7 +55,7 @@ func sever(ctx context.Context, l *faultnet.Link, r *rand.Rand, most int) int {
 	return cuts
 }
 
-// The connection breaks at any moment, any number of times: every event arrives once
+// G6: that a Send has returned says nothing of what has arrived. The connection breaks at any moment, any number of times: every event arrives once
 // and in order, and both ends end well.
 func TestEveryEventOnceWhateverIsCut(t *testing.T) {
 	t.Parallel()

@@ -393,7 +393,8 @@ func TestSeedComesLater(t *testing.T) {
 	})
 }
 
-// Two clusters that share an address do not merge.
+// T11: addresses are given anew, and lead to nodes of another product or cluster. Two
+// clusters that share an address do not merge.
 func TestClustersDoNotMerge(t *testing.T) {
 	t.Parallel()
 	a := testNode("a", Config{Cluster: "one"})

@@ -25,6 +25,13 @@ const (
 	pingAllowed = 10 * time.Second
 )
 
+// connecting is how a connection is sought that is not there. A resume window is not to
+// pass while gRPC waits.
+var connecting = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 5 * time.Second,
+}
+
 // keepaliveTimes are those of a node.
 type keepaliveTimes struct{ every, timeout, allowed time.Duration }
 
@@ -122,10 +129,7 @@ func (p *peers) connect(address string) (*grpc.ClientConn, error) {
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.ForceCodecV2(frameCodec)),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-			MinConnectTimeout: 5 * time.Second,
-		}),
+		grpc.WithConnectParams(connecting),
 	)
 }
 
