@@ -167,11 +167,19 @@ func (i *inflow[T]) conclude(outcome wire.Outcome, err error) {
 	}
 }
 
+// untold is what the log says of a session whose producer does not know how it has ended.
+const untold = "a producer could not be told what was processed"
+
 // expire ends the subscription because its window is over, or the node is cut.
 func (i *inflow[T]) expire() {
 	i.mu.Lock()
 	outcome, replaced := i.core.Expire(), i.replaced
 	i.mu.Unlock()
+	if outcome == wire.Completed || !i.cancelled().IsZero() {
+		// The stage may have heard the last of it long ago. What its producer was not told
+		// comes again elsewhere.
+		i.n.log.Warn(untold, "outlet", i.port.Name(), "stage", i.terms.Stage, "at", i.at.node, "session", i.session)
+	}
 	if outcome == wire.Completed {
 		i.give(stage.Ending{Reason: stage.Cancelled})
 		return

@@ -8,7 +8,8 @@ import (
 )
 
 // listener hears from the node's log how each publisher was left that a stage has
-// followed: the end of one of several is no end of the subscription.
+// followed: the end of one of several is no end of the subscription. What a producer
+// could not be told comes again, and that is heard as well.
 type listener struct {
 	slog.Handler
 	c *child
@@ -16,13 +17,18 @@ type listener struct {
 
 // Handle implements slog.Handler.
 func (l *listener) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "a publisher is not followed any more" {
+	left := r.Message == "a publisher is not followed any more"
+	if untold := r.Message == "a producer could not be told what was processed"; left || untold {
 		said := map[string]slog.Value{}
 		r.Attrs(func(a slog.Attr) bool {
 			said[a.Key] = a.Value
 			return true
 		})
-		l.c.byInlet[said["stage"].String()].left(said["session"].Uint64(), said["how"].String(), said["why"].String())
+		how, why := said["how"].String(), said["why"].String()
+		if untold {
+			how, why = "cancelled", r.Message
+		}
+		l.c.byInlet[said["stage"].String()].left(said["session"].Uint64(), how, why)
 	}
 	return l.Handler.Handle(ctx, r)
 }
