@@ -60,11 +60,10 @@ const (
 	RuleForbidden Rule = "forbidden"
 	// RuleOtherIdentity: a subscriber is continued by whom it was begun by.
 	RuleOtherIdentity Rule = "other-identity"
+	// RuleTooManySubscriptions: a peer has no more subscriptions, and streams that are to
+	// become some, than the node allows. It may have room for more later.
+	RuleTooManySubscriptions Rule = "too-many-subscriptions"
 )
-
-// RuleTooManySubscriptions: a peer has no more subscriptions, and streams that are to
-// become some, than the node allows. It may have room for more later.
-const RuleTooManySubscriptions Rule = "too-many-subscriptions"
 
 // Rules of positions.
 const (

@@ -84,10 +84,11 @@ func run(ctx context.Context, out io.Writer, lasts time.Duration, seed uint64, v
 	}
 	defer log.Close()
 	net, err := witness.Start(dir, seed, pipelines...)
-	defer net.Close()
 	if err != nil {
+		net.Close() // what has started
 		return err
 	}
+	defer net.Close()
 	s := &soak{net: net, seed: seed, out: out, faults: map[string]int{}, log: log}
 	s.strike(ctx, lasts)
 	harness.Sleep(ctx, settle)
