@@ -37,6 +37,9 @@ func Connect[T any](outlet Outlet[T], to Inlet[T], opts ...Option) *Subscription
 // the producer, or ErrSubscribeTimeout after [Timeout] (5 s); after a timeout the
 // subscription is withdrawn and cannot come to life later. What is not accepted is the
 // caller's to deal with: no cancel mode applies to it, and the inlet's stage lives on.
+// A stage of this process accepts also before it is run. When nobody has run it after the
+// Timeout, counted from here or from when the inlet's stage is run, that one fails with
+// ErrNotRun, as it does when the subscription is declared.
 func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts ...Option) (*Subscription, error) {
 	s, err := newSettings(opts)
 	if err != nil {
@@ -59,6 +62,7 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 	if err := sub.Ready(ctx); err != nil {
 		withdrawn, why := to.inlet().withdraw(sub)
 		if !withdrawn {
+			to.inlet().expect(declaration[T]{outlet, sub, opts})
 			return sub, nil // it was accepted at the last moment
 		}
 		if why != nil {
@@ -66,6 +70,7 @@ func Subscribe[T any](ctx context.Context, outlet Outlet[T], to Inlet[T], opts .
 		}
 		return nil, fmt.Errorf("subscribe to %q: %w", outlet.OutletName(), err)
 	}
+	to.inlet().expect(declaration[T]{outlet, sub, opts})
 	return sub, nil
 }
 

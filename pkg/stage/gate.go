@@ -108,7 +108,7 @@ func (g *Gate[In, Out]) Attach(terms Terms, r Receiver[Out]) (Upstream[Out], err
 }
 
 // Done implements [Outlet].
-func (g *Gate[In, Out]) Done() <-chan struct{} { return g.out.done }
+func (g *Gate[In, Out]) Done() <-chan struct{} { return g.out.ended() }
 
 // Tap implements [Tapper].
 func (g *Gate[In, Out]) Tap(watch func(events []Out)) (stop func()) { return g.out.tap(watch) }
@@ -181,7 +181,7 @@ func (g *Gate[In, Out]) work(ctx context.Context, ours func(any) bool) {
 		}
 		g.out.end(v.ending())
 		g.out.drain(orDefault(g.DrainTimeout), hard.Done())
-		g.out.reports.Wait()
+		g.out.reported()
 		starve(ctx, g.DeadLetters)
 		starve(ctx, g.Exhausted)
 		g.life.end(g.Name, g.out.failure())

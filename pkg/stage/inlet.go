@@ -24,6 +24,7 @@ type inlet[T any] struct {
 	opened   bool  // the declared subscriptions are being made
 	declared []declaration[T]
 	asks     []func() // the first of the declared subscriptions
+	expected expected[T]
 	meter    meter
 	// how its batches are handled, and what has become of those that could not be.
 	how          *handling[T]
@@ -108,7 +109,7 @@ func (r *receiver[T]) Ended(e Ending) {
 // run works until the stage is over. When ctx ends, the stage is drained; when hard
 // ends, which is the handler's, it stops at once.
 func (l *inlet[T]) run(ctx, hard context.Context, ours func(any) bool) verdict {
-	defer l.expect()()
+	defer l.expectAll()()
 	defer when(ctx, func() { l.drain(ours) })()
 	defer when(hard, func() { l.stop(context.Cause(hard)) })()
 	return l.work(hard)

@@ -68,6 +68,55 @@ func TestConnectedAndRunLater(t *testing.T) {
 	})
 }
 
+// One that is subscribed to while the stages run, or before they do, is found out too: the
+// timeout counts from when both the subscription and its stage are there.
+func TestSubscribedAndNotRun(t *testing.T) {
+	f := func(name string, before, later time.Duration) {
+		bubble(t, name, func(t *testing.T) {
+			src := counter(10)
+			src.Name = "forgotten"
+			sink, _ := keeper()
+			subscribe := func() {
+				_, err := stage.Subscribe(t.Context(), src, sink, stage.Temporary, stage.Timeout(time.Minute))
+				require.NoError(t, err)
+			}
+			if before > 0 {
+				subscribe()
+				time.Sleep(before)
+			}
+			wait, _ := start(t, sink)
+			began := time.Now()
+			if before == 0 {
+				time.Sleep(later)
+				subscribe()
+			}
+			err := wait()
+			require.ErrorIs(t, err, stage.ErrNotRun)
+			require.ErrorContains(t, err, `"forgotten"`)
+			require.Equal(t, time.Minute+later, time.Since(began))
+		})
+	}
+	f("while it runs", 0, time.Hour)
+	f("before it runs", time.Hour, 0)
+}
+
+// One that is run in time is waited for, and one that is cancelled is not.
+func TestSubscribedAndRunLater(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src, never := counter(10), counter(10)
+		sink, got := keeper()
+		stage.Connect(src, sink)
+		wait, _ := start(t, sink)
+		sub, err := stage.Subscribe(t.Context(), never, sink, stage.Temporary, stage.Timeout(time.Second))
+		require.NoError(t, err)
+		require.True(t, sub.Cancel())
+		time.Sleep(4 * time.Second)
+		require.NoError(t, src.Run(t.Context()))
+		require.NoError(t, wait())
+		require.Equal(t, upTo(0, 10), got.get())
+	})
+}
+
 // A manual subscription that nobody asks on says so.
 func TestNobodyAsks(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -108,6 +157,15 @@ func TestStagesAreMade(t *testing.T) {
 		require.ErrorIs(t, err, stage.ErrNotMade)
 	}
 	src := &stage.Source[int]{}
+	src.Finish()
+	src.Forward()
+	for _, out := range []interface {
+		stage.Outlet[int]
+		stage.Tapper[int]
+	}{src, &stage.Gate[int, int]{}} {
+		out.Tap(func([]int) {})()
+		<-out.Done() // nothing comes out of it, ever
+	}
 	require.ErrorIs(t, src.Push(1), stage.ErrNotMade)
 	_, err := src.PushWait(t.Context(), 1)
 	require.ErrorIs(t, err, stage.ErrNotMade)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +40,7 @@ type outlet[T any] struct {
 	// that had it, and bury, where it is set, takes what has come back too often.
 	maxAttempts int
 	bury        func(rest []Returned[T], why error)
-	reports     sync.WaitGroup // that are not made yet
+	reports     int // that are not made yet
 	// changed, where it is set, is told under the lock of each subscriber that arrives
 	// or leaves. untold counts those that OnSubscribers has not been told of.
 	changed  func(SubscriberChange)
@@ -87,7 +86,7 @@ func (o *outlet[T]) unlock(err *error) {
 		}
 	}
 	reports := o.flush()
-	o.reports.Add(len(reports))
+	o.reports += len(reports)
 	o.news.Broadcast()
 	hungry := o.appetite != nil && o.core.appetite()
 	crashed := func(error) {}
@@ -101,8 +100,13 @@ func (o *outlet[T]) unlock(err *error) {
 	}
 	o.mu.Unlock()
 	crashed(failure)
-	o.report(reports)
-	o.reports.Add(-len(reports))
+	if len(reports) > 0 {
+		o.report(reports)
+		o.mu.Lock()
+		o.reports -= len(reports)
+		o.news.Broadcast()
+		o.mu.Unlock()
+	}
 	if over {
 		close(o.done) // behind the reports: whoever waits for the end has had them
 	}
@@ -276,6 +280,15 @@ func (o *outlet[T]) end(e Ending) {
 	o.core.close(e)
 }
 
+// reported waits until the user has been told of all discards so far.
+func (o *outlet[T]) reported() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.reports > 0 {
+		o.news.Wait()
+	}
+}
+
 // hurry says that the stage is stopped.
 func (o *outlet[T]) hurry() {
 	o.lock()
@@ -376,26 +389,4 @@ func (o *outlet[T]) abandon() {
 	o.lock()
 	defer o.unlock(nil)
 	o.core.abandon()
-}
-
-// tap calls watch with what is emitted, until stop is called.
-func (o *outlet[T]) tap(watch func([]T)) (stop func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t := &watch
-	o.taps = append(o.taps, t)
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.taps = slices.DeleteFunc(o.taps, func(x *func([]T)) bool { return x == t })
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -40,6 +40,9 @@ func (s *Source[T]) PushWait(ctx context.Context, events ...T) (int, error) {
 // Finish ends the source well, as if its handler had returned io.EOF: what was pushed
 // before is served first, and what was sent to it is handled. It does not wait.
 func (s *Source[T]) Finish() {
+	if s.out == nil {
+		return // it is a literal, and nobody can run it
+	}
 	s.out.lock()
 	s.out.finishing = true
 	s.out.news.Broadcast()
@@ -51,6 +54,9 @@ func (s *Source[T]) Finish() {
 // all that follow. It does nothing the second time, or without Accumulate. It may be
 // called at any time and from any goroutine, and does not wait.
 func (s *Source[T]) Forward() {
+	if s.out == nil {
+		return
+	}
 	s.out.lock()
 	defer s.out.unlock(nil)
 	s.out.core.forward()

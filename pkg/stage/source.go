@@ -115,7 +115,7 @@ func (s *Source[T]) Attach(terms Terms, r Receiver[T]) (Upstream[T], error) {
 }
 
 // Done implements [Outlet].
-func (s *Source[T]) Done() <-chan struct{} { return s.out.done }
+func (s *Source[T]) Done() <-chan struct{} { return s.out.ended() }
 
 // Tap implements [Tapper].
 func (s *Source[T]) Tap(watch func(events []T)) (stop func()) { return s.out.tap(watch) }
@@ -166,7 +166,7 @@ func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 		if s.cleanup != nil {
 			s.cleanup()
 		}
-		s.out.reports.Wait()
+		s.out.reported()
 		starve(ctx, s.DeadLetters)
 		s.life.end(s.Name, s.out.failure())
 	}()

@@ -247,7 +247,7 @@ func (w *Workers[T]) open() error {
 func (w *Workers[T]) work(ctx context.Context, ours func(any) bool) {
 	hard, release := extend(ctx, orDefault(w.DrainTimeout))
 	defer release()
-	defer w.in.expect()()
+	defer w.in.expectAll()()
 	defer when(ctx, func() { w.in.drain(ours) })()
 	defer when(hard, func() { w.in.stop(context.Cause(hard)) })()
 	v := verdict{Failed, ErrExited} // stands when a selector ends the goroutine
