@@ -57,11 +57,12 @@ func (v *served[T]) returned(step wire.Step, base int64) []stage.Returned[T] {
 // had that died without a word: one batch at most, or everything where it finishes events
 // out of order.
 func (v *served[T]) guess(back []credit.Range) (tried credit.Ranges) {
-	last := back[0].First - 1 + max(v.terms.MaxDemand-v.terms.MinDemand, 1)
-	if len(back) > 1 {
-		last = back[len(back)-1].Last
+	first, last := back[0].First, back[len(back)-1].Last
+	// The terms are what a stranger says: a batch may be of any size.
+	if batch := max(v.terms.MaxDemand-v.terms.MinDemand, 1); len(back) == 1 && batch <= last-first {
+		last = first - 1 + batch
 	}
-	tried.Add(back[0].First, last)
+	tried.Add(first, last)
 	return tried
 }
 
