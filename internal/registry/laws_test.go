@@ -94,10 +94,9 @@ func FuzzMergeLaws(f *testing.F) {
 	f.Add([]byte{0x03, 0x00, 0x04, 0x01}, []byte{0x42, 0x80, 0xff}, []byte{0x10, 0x30, 0x50})
 	f.Add([]byte{0x02, 0x07, 0x03, 0x12, 0x05}, []byte{0x02, 0x03, 0x07, 0x22, 0x05}, []byte{0x02, 0x0b, 0x03})
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
-		if len(a)+len(b)+len(c) > 1000 {
-			t.Skip("says nothing more")
-		}
-		laws(t, read(a), read(b), read(c))
+		// More says nothing more.
+		const most = 300
+		laws(t, read(a[:min(len(a), most)]), read(b[:min(len(b), most)]), read(c[:min(len(c), most)]))
 	})
 }
 

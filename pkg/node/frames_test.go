@@ -104,6 +104,37 @@ func TestFramesAndTheirLimit(t *testing.T) {
 	require.EqualValues(t, tooLarge, source.Inspect().Discarded[DiscardTooLarge])
 }
 
+// An event that no frame takes at the end of a delivery holds up nothing of what came
+// before it, whether the outlet goes on, is idle, or ends.
+func TestTooLargeAtTheEnd(t *testing.T) {
+	t.Parallel()
+	a := testNode("a", Config{})
+	source := stage.NewSource[[]byte](nil)
+	var gone discards
+	source.OnDiscard = gone.add
+	port := wire.Bytes("blobs")
+	Publish(a, port, source)
+	runA := start(t, a, source)
+	b := testNode("b", Config{Join: join(a)})
+	var got atomic.Int64
+	sink := stage.NewSink(func(_ context.Context, events [][]byte) error {
+		got.Add(int64(len(events)))
+		return nil
+	})
+	sub := stage.Connect(Outlet(b, port), sink)
+	runB := start(t, b, sink)
+	require.NoError(t, sub.Ready(t.Context()))
+	huge := make([]byte, 5<<20)
+	require.NoError(t, source.Push([]byte("a"), []byte("b"), huge))
+	eventually(t, "what came before it is handled", func() bool { return got.Load() == 2 })
+	require.NoError(t, source.Push([]byte("c"), huge, huge))
+	source.Finish()
+	require.NoError(t, runA.wait())
+	require.NoError(t, runB.wait())
+	require.EqualValues(t, 3, got.Load())
+	require.Equal(t, 3, gone.get(DiscardTooLarge))
+}
+
 // What is cut says that it goes on, and every frame keeps to what its receiver takes.
 func TestBatchesAreCutByBytes(t *testing.T) {
 	t.Parallel()

@@ -222,10 +222,13 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 		return err
 	case *sluicev1.ProducerFrame_Batch:
 		return r.batch(f.Batch)
+	case *sluicev1.ProducerFrame_Idle:
+		r.flush() // nothing more of that delivery comes for now, or at all
 	case *sluicev1.ProducerFrame_Draining:
 		i.leaves(time.Now().Add(f.Draining.GetDeadline().AsDuration()))
 		i.g.drains(i.at.id())
 	case *sluicev1.ProducerFrame_End:
+		r.flush()
 		r.ended = true
 		i.mu.Lock()
 		err := i.core.End(f.End.GetLast(), f.End.GetReason(), f.End.GetMessage())

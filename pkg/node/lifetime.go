@@ -138,12 +138,16 @@ func (v *served[T]) end(cause error, why string, when func() bool) bool {
 	v.mu.Unlock()
 	why = clip(why)
 	v.quiet(why)
-	v.mu.Lock()
-	t := v.drop(v.core.Expire(), why)
-	v.finish(cause)
-	v.mu.Unlock()
-	v.do(t)
+	v.do(v.expired(cause, why))
 	return true
+}
+
+// expired gives back what the session holds. A panic in it leaves no lock behind.
+func (v *served[T]) expired(cause error, why string) todo[T] {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	defer v.finish(cause)
+	return v.drop(v.core.Expire(), why)
 }
 
 func (v *served[T]) detached() bool {

@@ -177,11 +177,18 @@ func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFram
 		return nil
 	}
 	if err != nil {
+		// Frames of this delivery may have said that it goes on. When its rest is discarded,
+		// a sign of life says that nothing more of it comes.
+		cut := v.more && v.runs[0] == 1
 		v.shift(1)
+		var f *sluicev1.ProducerFrame
+		if cut {
+			v.more, f = false, wire.IdleFrame(v.core.Sent(), int64(len(v.queue)))
+		}
 		v.mu.Unlock()
 		v.p.n.log.Warn("event discarded", "outlet", v.p.port.Name(), "why", err)
 		v.up.Discard(1, discardReason(err))
-		return nil
+		return f
 	}
 	size := int64(0)
 	for _, d := range data {

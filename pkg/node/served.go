@@ -146,21 +146,20 @@ func (v *served[T]) frame(s *stream, f *sluicev1.SubscriberFrame) error {
 		}
 		v.quiet(c.GetReason())
 	}
-	v.mu.Lock()
-	if !v.current(s) {
-		v.mu.Unlock()
-		return nil
-	}
-	t, err := v.take(f)
-	v.poke()
-	v.mu.Unlock()
+	t, err := v.take(s, f)
 	if err == nil {
 		v.do(t)
 	}
 	return err
 }
 
-func (v *served[T]) take(f *sluicev1.SubscriberFrame) (todo[T], error) {
+func (v *served[T]) take(s *stream, f *sluicev1.SubscriberFrame) (todo[T], error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.current(s) {
+		return todo[T]{}, nil
+	}
+	defer v.poke()
 	var step wire.Step
 	var done []stage.Range
 	var err error
