@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -24,8 +23,8 @@ type cluster struct {
 	n    *Node
 	list *memberlist.Memberlist
 	ring *memberlist.Keyring // nil where gossip is not encrypted
-	// gossip is where the gossip of this node is reached, and ip the address in it.
-	gossip, ip string
+	// gossip is where the gossip of this node is reached.
+	gossip     string
 	wake       chan struct{}
 	reconciles bool
 	done       chan struct{} // reconcile has ended
@@ -75,7 +74,7 @@ func interfaceAddresses() (all []netip.Addr) {
 	return all
 }
 
-func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, error) {
+func newCluster(n *Node, bind, advertise netip.AddrPort) (*cluster, error) {
 	c := &cluster{
 		n: n, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		members: map[string]*member{}, met: map[string]string{}, changed: make(chan struct{}),
@@ -105,21 +104,21 @@ func newCluster(ctx context.Context, n *Node, bind netip.AddrPort) (*cluster, er
 	}
 	// Without this, a node on a port of its own advertises the default port.
 	conf.AdvertisePort = conf.BindPort
-	n.tuning.gossip(conf)
-	advertise := n.config.GossipAdvertise
-	if advertise == "" && bind.Addr().IsUnspecified() {
-		advertise = netip.AddrPortFrom(outward(bind.Addr(), interfaceAddresses()), uint16(conf.BindPort)).String()
+	conf.AdvertiseAddr = advertise.Addr().String()
+	if advertise.Port() != 0 {
+		conf.AdvertisePort = int(advertise.Port())
 	}
-	list, err := create(ctx, conf, advertise)
+	n.tuning.gossip(conf)
+	list, err := memberlist.Create(conf)
 	if err != nil {
 		_ = transport.Shutdown()
-		return nil, err
+		return nil, fmt.Errorf("gossip: %w", err)
 	}
 	c.list = list
 	// Read here, before anything else uses the list: what it gives out is shared with
 	// its own goroutines.
 	own := list.LocalNode()
-	c.gossip, c.ip = own.Address(), own.Addr.String()
+	c.gossip = own.Address()
 	return c, nil
 }
 

@@ -26,30 +26,25 @@ func listenGossip(bind netip.AddrPort, logger *log.Logger) (t *memberlist.NetTra
 	return t, err
 }
 
-// create starts memberlist, which then advertises what advertise says, if anything.
-func create(ctx context.Context, conf *memberlist.Config, advertise string) (*memberlist.Memberlist, error) {
-	if advertise != "" {
-		all, err := resolve(ctx, advertise)
-		if err != nil {
-			return nil, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, advertise, err)
+// gossipAdvertise is where others reach the gossip that is bound to bind. Port 0 stands
+// for the one that is bound.
+func (c *Config) gossipAdvertise(ctx context.Context, bind netip.AddrPort) (netip.AddrPort, error) {
+	if c.GossipAdvertise == "" {
+		if bind.Addr().IsUnspecified() {
+			return netip.AddrPortFrom(outward(bind.Addr(), interfaceAddresses()), 0), nil
 		}
-		at := all[0]
-		for _, a := range all {
-			if bound, err := netip.ParseAddr(conf.BindAddr); err == nil && bound.Is4() == a.Addr().Is4() {
-				at = a // of the family that it is bound to
-				break
-			}
-		}
-		conf.AdvertiseAddr = at.Addr().String()
-		if at.Port() != 0 {
-			conf.AdvertisePort = int(at.Port())
-		}
+		return netip.AddrPortFrom(bind.Addr(), 0), nil
 	}
-	list, err := memberlist.Create(conf)
+	all, err := resolve(ctx, c.GossipAdvertise)
 	if err != nil {
-		return nil, fmt.Errorf("gossip: %w: set GossipAdvertise to an address of this machine if it found none", err)
+		return netip.AddrPort{}, fmt.Errorf("%w: GossipAdvertise %q: %w", ErrConfig, c.GossipAdvertise, err)
 	}
-	return list, nil
+	for _, a := range all {
+		if a.Addr().Is4() == bind.Addr().Is4() {
+			return a, nil // of the family that it is bound to
+		}
+	}
+	return all[0], nil
 }
 
 // delegate gives memberlist the digest. The node has no other use for its messages.

@@ -133,15 +133,6 @@ func (p *peers) connect(address string) (*grpc.ClientConn, error) {
 	)
 }
 
-// hurry lets the connection to an address be tried again at once.
-func (p *peers) hurry(address string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := p.conns[address]; c != nil {
-		c.ResetConnectBackoff()
-	}
-}
-
 // subscribe begins a stream over the connection to an address, which stays open until
 // ctx ends.
 func subscribe(ctx context.Context, p *peers, address string) (sluicev1.SubscriptionService_SubscribeClient, error) {

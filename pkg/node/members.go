@@ -68,7 +68,6 @@ func (c *cluster) take(name string, x news) {
 		m = &member{name: name, since: time.Now()}
 		c.members[name] = m
 		c.n.log.Info("node found", "other", d.GetNode(), "grpc", d.GetAddress())
-		c.n.peers.hurry(d.GetAddress())
 	}
 	m.node, m.address, m.gossip, m.zone = d.GetNode(), d.GetAddress(), x.address, d.GetZone()
 	m.incarnation, m.version, m.draining = d.GetIncarnation(), d.GetCatalogVersion(), d.GetDraining()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,17 +145,21 @@ func (n *Node) Start(ctx context.Context, others []stage.Runner) (err error) {
 	if err != nil {
 		return err
 	}
-	n.cluster, err = newCluster(ctx, n, bind)
+	gossips, err := n.config.gossipAdvertise(ctx, bind)
 	if err != nil {
-		return fmt.Errorf("node %q: %w", n.config.Name, err)
+		return err
 	}
-	address, err := n.reachable()
+	address, err := n.reachable(gossips.Addr())
 	if err != nil {
 		return err
 	}
 	n.mu.Lock()
-	n.address = address // gossip asks for it from now on
+	n.address = address // what gossip says first is whole
 	n.mu.Unlock()
+	n.cluster, err = newCluster(n, bind, gossips)
+	if err != nil {
+		return fmt.Errorf("node %q: %w", n.config.Name, err)
+	}
 	n.server = n.newServer()
 	go func() { _ = n.server.Serve(n.listener) }()
 	if err := n.cluster.start(ctx); err != nil {
@@ -191,8 +196,8 @@ func (n *Node) begin(others []stage.Runner) error {
 	return nil
 }
 
-// reachable is the address that others dial.
-func (n *Node) reachable() (string, error) {
+// reachable is the address that others dial, where they reach the gossip at ip.
+func (n *Node) reachable(ip netip.Addr) (string, error) {
 	if a := n.config.Advertise; a != "" {
 		if _, _, err := net.SplitHostPort(a); err != nil {
 			return "", fmt.Errorf("%w: Advertise %q: %w", ErrConfig, a, err)
@@ -203,7 +208,7 @@ func (n *Node) reachable() (string, error) {
 	if !tcp.IP.IsUnspecified() {
 		return tcp.String(), nil
 	}
-	return net.JoinHostPort(n.cluster.ip, fmt.Sprint(tcp.Port)), nil
+	return net.JoinHostPort(ip.String(), fmt.Sprint(tcp.Port)), nil
 }
 
 // Stop finishes what the node carries, says goodbye to the cluster and stops. It is

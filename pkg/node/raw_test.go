@@ -103,14 +103,15 @@ func (c *rawClient) send(f *sluicev1.SubscriberFrame) {
 	}
 }
 
-// recv receives the next frame. That the node is about to leave, which a node says as
-// soon as its last source has ended, may come at any time, and is left out.
+// recv receives the next frame. Two may come at any time, and are left out: that the node
+// is about to leave, which it says as soon as its last source has ended, and a sign of
+// life.
 func (c *rawClient) recv() *sluicev1.ProducerFrame {
 	c.t.Helper()
 	for {
 		f, err := c.call.Recv()
 		require.NoError(c.t, err)
-		if f.GetDraining() == nil {
+		if f.GetDraining() == nil && f.GetIdle() == nil {
 			return f
 		}
 	}
