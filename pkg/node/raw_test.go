@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -176,9 +178,7 @@ func TestConsumersThatBreakRules(t *testing.T) {
 	Publish(a, ints, source)
 	other := endless()
 	Publish(a, wire.JSON[int]("other"), other)
-	partitioned := stage.NewSource(func(context.Context, int) ([]int, error) { return nil, nil })
-	Publish(a, wire.JSON[int]("nothing"), partitioned)
-	start(t, a, source, other, partitioned)
+	start(t, a, source, other)
 	flows := bystander(t, a)
 	flows()
 
@@ -264,14 +264,41 @@ func TestConsumersThatBreakRules(t *testing.T) {
 	flows()
 	p := a.published["numbers"].(*published[int])
 	eventually(t, "nothing is held for any of them", func() bool { return len(p.sessions()) == 0 })
+}
 
-	// What they had been given comes back before anything new.
+// What a consumer had that breaks a rule comes back before anything new, and is marked.
+func TestWhatABreakerHadComesBack(t *testing.T) {
+	t.Parallel()
+	a := testNode("a", Config{})
+	source := numbers(1 << 30)
+	Publish(a, ints, source)
+	start(t, a, source)
 	c := dialRaw(t, a.Address())
 	c.open(nil)
 	c.recv()
-	c.ask(1)
-	b := c.events(1)[0]
-	require.NotEmpty(t, b.GetAttempts(), "event %s is marked", b.GetEvents()[0])
+	c.ask(10)
+	c.events(10)
+	c.ask(0)
+	c.refused(wire.RuleAskNotPositive)
+
+	c = dialRaw(t, a.Address())
+	c.stage = "next"
+	c.open(nil)
+	c.recv()
+	c.ask(11)
+	var events, attempts []string
+	for _, b := range c.events(11) {
+		marks := b.GetAttempts()
+		for i, e := range b.GetEvents() {
+			tried := int32(0)
+			if len(marks) > 0 {
+				tried = marks[i]
+			}
+			events, attempts = append(events, string(e)), append(attempts, fmt.Sprint(tried))
+		}
+	}
+	require.Equal(t, strings.Fields("0 1 2 3 4 5 6 7 8 9 10"), events)
+	require.Equal(t, strings.Fields("1 1 1 1 1 1 1 1 1 1 0"), attempts)
 }
 
 // A producer sends what was asked for, and no event more.
