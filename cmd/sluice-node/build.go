@@ -91,12 +91,24 @@ func (n *network) connect(p *part, from []config.From, local map[string]stage.Ou
 		sub := &subscription{outlet: f.Outlet}
 		outlet, ok := local[f.Outlet]
 		if !ok {
-			outlet = node.Outlet(n.node, wire.Text(f.Outlet))
+			outlet = node.Outlet(n.node, wire.Text(f.Outlet), follow(f)...)
 		}
 		// A stage that reads several outlets goes on until the last of them is over.
 		sub.Subscription = stage.Connect(outlet, p.Inlet, append(terms(f), stage.Joint)...)
 		p.subs = append(p.subs, sub)
 	}
+}
+
+// follow says which of the nodes that offer an outlet are followed.
+func follow(f config.From) []node.OutletOption {
+	var opts []node.OutletOption
+	if f.One {
+		opts = append(opts, node.One())
+	}
+	if f.Expect > 0 {
+		opts = append(opts, node.Expect(f.Expect))
+	}
+	return opts
 }
 
 func terms(f config.From) []stage.Option {

@@ -52,5 +52,6 @@
 //	SL0114  stages that wait for themselves
 //	SL0115  a stage that reads from a sink
 //	SL0116  tls, authorize and admin do not go together
+//	SL0117  publishers or expect where the outlet is one of this file
 //	SL0120  what the kind of a stage says about its settings
 package config

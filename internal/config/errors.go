@@ -26,6 +26,7 @@ const (
 	codeCycle     = "SL0114"
 	codeSink      = "SL0115"
 	codeSecurity  = "SL0116"
+	codeLocal     = "SL0117"
 	codeSettings  = "SL0120"
 )
 

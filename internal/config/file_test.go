@@ -96,7 +96,7 @@ func TestFrom(t *testing.T) {
 		t.Helper()
 		from := parse(t, "stages: {s: {sink: x, from: "+text+"}}").Stages[0].From
 		for i := range from {
-			from[i].Pos = Pos{}
+			from[i].Pos, from[i].followPos, from[i].following = Pos{}, Pos{}, ""
 		}
 		return from
 	}
@@ -109,6 +109,11 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, []From{{Outlet: "a", MinDemand: new(999)}}, of(`{outlet: a, min_demand: 999}`))
 	require.Equal(t, []From{{Outlet: "a", ResumeWindow: new(90 * time.Second)}}, of(`{outlet: a, resume_window: 1m30s}`))
 	require.Equal(t, []From{{Outlet: "a", ResumeWindow: new(time.Duration(0))}}, of(`{outlet: a, resume_window: 0}`))
+	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, publishers: all}`))
+	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, publishers: , expect: }`))
+	require.Equal(t, []From{{Outlet: "a", One: true}}, of(`{outlet: a, publishers: one}`))
+	require.Equal(t, []From{{Outlet: "a", Expect: 3}, {Outlet: "b", One: true, Expect: 2}},
+		of(`[{outlet: a, expect: 3}, {outlet: b, publishers: one, expect: 2}]`))
 }
 
 func TestStagesKeepTheirOrder(t *testing.T) {

@@ -23,6 +23,10 @@ func checkGraph(p *problems, stages []Stage) {
 				p.add(codeCycle, f.Pos, "%s reads from itself, so it would wait for itself", join("stages", s.Name))
 			case stages[up].Kind == Sink:
 				p.add(codeSink, f.Pos, "%s reads from %s, which is a sink and has no outlet", join("stages", s.Name), quote(f.Outlet))
+			case f.following != "":
+				p.add(codeLocal, f.followPos, "%s.from has %s, and %s is a stage of this file: it says which other nodes to follow, and none is",
+					join("stages", s.Name), f.following, quote(f.Outlet))
+				fallthrough
 			default:
 				readers[up] = append(readers[up], i)
 			}

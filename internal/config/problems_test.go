@@ -188,6 +188,12 @@ func TestBadFrom(t *testing.T) {
 	from(`{outlet: a, min_demand: 1000}`, `f:6:35: from.min_demand is 1000, and has to be less than max_demand, which is 1000 by default [SL0108]`)
 	from(`{outlet: a, resume_window: 30}`, `f:6:38: from.resume_window: want a duration such as 30s or 1m30s, have the number 30 [SL0105]`)
 	from(`{outlet: a, resume_window: -1s}`, `f:6:38: from.resume_window is -1s, and has to be at least 0 [SL0108]`)
+
+	from(`{outlet: a, publishers: al}`, `f:6:35: from.publishers is "al", and has to be all or one, did you mean "all"? [SL0108]`)
+	from(`{outlet: a, publishers: [one]}`, `f:6:35: from.publishers: want text, have a list [SL0105]`)
+	from(`{outlet: a, publisher: one}`, `f:6:23: unknown key "publisher" in from, did you mean "publishers"? [SL0103]`)
+	from(`{outlet: a, expect: 0}`, `f:6:31: from.expect is 0, and has to be at least 1 [SL0108]`)
+	from(`{outlet: a, expect: two}`, `f:6:31: from.expect: want a whole number, have the text "two" [SL0105]`)
 }
 
 func TestGraph(t *testing.T) {
@@ -211,6 +217,9 @@ func TestGraph(t *testing.T) {
 `,
 		`f:6:3: stages in a circle, each would wait for the one before: c -> a -> c [SL0114]`,
 		`f:10:3: stages in a circle, each would wait for the one before: y -> z -> y [SL0114]`)
+	local := "and \"a\" is a stage of this file: it says which other nodes to follow, and none is [SL0117]"
+	graph("  a: {source: x}\n  b: {sink: x, from: {outlet: a, expect: 2}}\n", "f:5:42: stages.b.from has expect, "+local)
+	graph("  a: {source: x}\n  b: {sink: x, from: {outlet: a, publishers: one}}\n", "f:5:46: stages.b.from has publishers, "+local)
 	// A diamond is no circle.
 	parse(t, "stages: {d: {sink: x, from: [b, c]}, c: {gate: x, from: a}, b: {gate: x, from: a}, a: {source: x}}")
 }

@@ -85,6 +85,23 @@ func TestSinkStartsFirst(t *testing.T) {
 	require.True(t, shell(t, fmt.Sprintf("LC_ALL=C awk 'length($0) > 80' %s | LC_ALL=C tr a-z A-Z", in)) == string(got))
 }
 
+// A sink that expects two nodes outlives the first, and takes what the second has,
+// which starts only when the first is gone.
+func TestSinkExpectsTwo(t *testing.T) {
+	c := newCluster(t)
+	in, out := c.path("in.txt"), c.path("out.txt")
+	text(t, in, 100)
+	d := c.node("c", fmt.Sprintf(`out: {sink: file, from: {outlet: lines, expect: 2}, with: {path: %q}}`, out))
+	require.Zero(t, c.node("a", fmt.Sprintf(source, in)).exit(t))
+	require.Zero(t, c.node("b", fmt.Sprintf(source, in)).exit(t))
+	require.Zero(t, d.exit(t))
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	once, err := os.ReadFile(in)
+	require.NoError(t, err)
+	require.True(t, string(once)+string(once) == string(got), "each line from each of the two")
+}
+
 // A slow sink is felt at the source: it reads no further ahead than what all stages
 // together have asked for.
 func TestSlowSinkHoldsTheSource(t *testing.T) {
