@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -32,16 +31,6 @@ func Build(dir string, packages ...string) error {
 		return fmt.Errorf("build %v: %w\n%s", packages, err, out)
 	}
 	return nil
-}
-
-// FreeAddress is an address on loopback that nobody listens on.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // Sleep waits for d, or until ctx ends.
