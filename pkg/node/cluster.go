@@ -36,6 +36,7 @@ type cluster struct {
 	mu       sync.Mutex
 	members  map[string]*member // by gossip name, the node itself excluded
 	catalogs registry.State
+	held     uint64            // the version of the node's own in it
 	changed  chan struct{}     // closed and replaced whenever the view changes
 	dirty    bool              // the own digest is to be gossiped
 	met      map[string]string // gossip addresses of nodes to call when they are missed, by logical name

@@ -116,9 +116,9 @@ const (
 	maxMessage = 1 << 10
 
 	openTimeout    = 10 * time.Second // for the first frame of a stream
-	catalogTimeout = 2 * time.Second
-	joinTimeout    = 2 * time.Second // that Start gives the first join
-	drainGrace     = 5 * time.Second // for a broken connection, when the node is about to leave
+	catalogTimeout = 15 * time.Second // a large one takes its time on a slow link
+	joinTimeout    = 2 * time.Second  // that Start gives the first join
+	drainGrace     = 5 * time.Second  // for a broken connection, when the node is about to leave
 	leaveTimeout   = 2 * time.Second
 	// farewell is how long a stage that has cancelled, or a node that stops, waits for
 	// a connection to come back.

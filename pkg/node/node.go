@@ -62,8 +62,9 @@ type Node struct {
 	published  map[string]publication
 	outlets    map[outletKey]any // the remote outlets
 	followings map[followed]struct{}
-	problems   []error // of Publish and Outlet, said by Start
-	version    uint64  // of the catalog
+	problems   []error          // of Publish and Outlet, said by Start
+	version    uint64           // of the catalog
+	made       registry.Catalog // as of the version that it was last put together for
 }
 
 type nodeState int
@@ -341,16 +342,41 @@ func (n *Node) publications() []publication {
 	return all
 }
 
-// catalog is what the node offers now.
+// catalog is what the node offers now. It is put together once for every version, since
+// it is asked for often and may be large; nobody changes it.
 func (n *Node) catalog() registry.Catalog {
-	c := registry.Catalog{Node: n.config.Name, Incarnation: n.incarnation}
+	n.mu.Lock()
+	version, made := n.version, n.made
+	n.mu.Unlock()
+	if made.Version == version && made.Node != "" {
+		return made
+	}
+	c := registry.Catalog{Node: n.config.Name, Incarnation: n.incarnation, Version: version}
 	for _, p := range n.publications() {
 		c.Outlets = append(c.Outlets, p.offer())
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c.Version = n.version
+	if n.version == version {
+		n.made = c
+	}
 	return c
+}
+
+// hasEnded reports whether an outlet of the node has ended, also before that is news.
+func (n *Node) hasEnded(outlet string) bool {
+	n.mu.Lock()
+	p := n.published[outlet]
+	n.mu.Unlock()
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done():
+		return true
+	default:
+		return false
+	}
 }
 
 // noticeEnds makes it news when an outlet of the node has ended: it stays in the

@@ -21,7 +21,10 @@ func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-
 	own := c.n.catalog()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.catalogs.Put(own)
+	if c.held != own.Version {
+		c.held = own.Version
+		c.catalogs.Put(own)
+	}
 	alive := []registry.Candidate{{Node: c.n.config.Name, Zone: c.n.config.Zone}}
 	at := map[string]publisher{c.n.config.Name: {
 		node: c.n.config.Name, address: c.n.address, incarnation: c.n.incarnation, draining: c.n.draining.Load(),
@@ -35,7 +38,7 @@ func (c *cluster) find(outlet, subscriber string) (found []publisher, changed <-
 	}
 	for _, o := range c.catalogs.Rank(outlet, subscriber, alive, c.n.config.Zone) {
 		if p := at[o.Node]; p.incarnation == o.Incarnation {
-			p.ended = o.Ended
+			p.ended = o.Ended || o.Node == own.Node && c.n.hasEnded(outlet)
 			found = append(found, p)
 		}
 	}
