@@ -41,8 +41,11 @@ type copyOf struct {
 //     in which they were emitted;
 //   - an event that two handlers have had came to one of them marked, and the other's
 //     subscription was killed or lost; a subscription has at most max_demand of them;
-//   - what nobody had was discarded and reported, or was held by a process that was
-//     killed, which holds no more than it was asked for;
+//   - every event was handled, or discarded and reported for a reason that is none of a
+//     mistake, or held by a process that was killed, which holds no more than it was
+//     asked for;
+//   - what is reported as discarded was not handled too, but by a subscription that was
+//     killed or lost;
 //   - with at most once, nothing comes twice; what is gone is reported;
 //   - a broadcast has no gap within a subscription, and repeats nothing.
 func check(h *hop) *Tally {
@@ -65,7 +68,10 @@ func check(h *hop) *Tally {
 		t.Sent += p.emitted
 		if h.killed[p.who] {
 			t.ProducersKilled++
+		} else if !p.ended {
+			t.offend("%v was not killed, and has not said that it ended", p.who)
 		}
+		reasons(h, p, t)
 		if h.broadcast {
 			for _, node := range nodes(h.sessions) {
 				account(h, p, node, t)
@@ -214,95 +220,4 @@ func repeated(h *hop, p *producer, n int, c []copyOf, repeats map[*session]int, 
 	case alive > 1:
 		t.offend("event %d of %v was handled %d times, by %v and %v, and both lived", n, p.who, len(c), c[0].s, c[1].s)
 	}
-}
-
-// lost judges the events that nobody has handled.
-func lost(h *hop, p *producer, missing []int, t *Tally) {
-	reported := 0
-	for _, n := range p.discarded {
-		reported += n
-	}
-	killed := h.killed[p.who]
-	allowed := reported
-	if killed {
-		allowed += h.held
-	}
-	t.Lost += len(missing)
-	if killed {
-		t.LostKilled += len(missing)
-	} else {
-		t.Discarded += reported
-	}
-	if h.steady && reported > 0 {
-		t.offend("%v discarded %v", p.who, p.discarded)
-	}
-	if len(missing) > allowed {
-		t.offend("%d events of %v are lost, %d at most may be (killed: %v, discarded: %v, emitted: %d): %s",
-			len(missing), p.who, allowed, killed, p.discarded, p.emitted, spans(missing))
-	}
-}
-
-// missed judges what one subscriber of a broadcast has not had. Between two of its
-// subscriptions it is owed nothing, and within one there is no gap. So there remains
-// what follows on the last event of the last one, when that has ended well.
-func missed(h *hop, p *producer, node string, missing []int, t *Tally) {
-	t.Lost += len(missing)
-	var last *session
-	for _, s := range h.sessions {
-		if s.who.node == node && len(s.batches) > 0 && s.batches[0].run == p.who.run && (last == nil || end(s) > end(last)) {
-			last = s
-		}
-	}
-	if last == nil {
-		return
-	}
-	tail := p.emitted - end(last)
-	allowed := 0
-	for _, n := range p.discarded {
-		allowed += n
-	}
-	switch {
-	case h.killed[p.who]:
-		allowed += h.held
-		t.LostKilled += min(tail, len(missing))
-	case last.reason != "shutdown":
-		return // its events went to nobody after it had ended
-	default:
-		t.Discarded += allowed
-	}
-	if gone(h, last) && !h.killed[p.who] || last.reason == "cancelled" {
-		return
-	}
-	if tail > allowed {
-		t.offend("the last %d events of %v have not reached %v, %d at most may be lost (discarded: %v)", tail, p.who, last, allowed, p.discarded)
-	}
-}
-
-// end is the number of the last event of a subscription.
-func end(s *session) int {
-	ranges := s.batches[len(s.batches)-1].ranges
-	return ranges[len(ranges)-1][1]
-}
-
-// spans says which numbers there are, the first of them.
-func spans(n []int) string {
-	text := ""
-	for i := 0; i < len(n); {
-		end := i
-		for end+1 < len(n) && n[end+1] == n[end]+1 {
-			end++
-		}
-		if len(text) > 100 {
-			return text + ", ..."
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprint(n[i])
-		if end > i {
-			text += fmt.Sprintf("-%d", n[end])
-		}
-		i = end + 1
-	}
-	return text
 }

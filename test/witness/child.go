@@ -64,6 +64,7 @@ func runChild(env string) int {
 	c.node = node.New(node.Config{
 		Logger: slog.New(&listener{Handler: slog.Default().Handler(), c: c}),
 		Name:   spec.Name, Cluster: spec.Cluster, Listen: spec.Listen, Advertise: spec.Advertise, Gossip: spec.Gossip, Join: spec.Join,
+		MaxUnackedBytes: spec.MaxUnackedBytes,
 	})
 	for _, s := range spec.Stages {
 		if err := c.add(s); err != nil {
@@ -149,7 +150,7 @@ func (c *child) source(s stageSpec, r *recorder) {
 			return nil, nil
 		}
 		pad := ""
-		if random.IntN(10) == 0 {
+		if random.IntN(4) == 0 {
 			pad = strings.Repeat("sluice", random.IntN(1000))
 		}
 		events := make([]event, demand)

@@ -35,9 +35,8 @@ func Start(dir string, seed uint64, pipelines ...Pipeline) (*Network, error) {
 		if err != nil {
 			return net, err
 		}
-		n := &Node{net: net, Link: link, spec: nodeSpec{
-			Name: name, Dir: dir, Cluster: "witness", Stages: all[name], Seed: seed + uint64(i), Advertise: link.Addr(),
-		}}
+		n := &Node{net: net, Link: link, spec: *all[name]}
+		n.spec.Dir, n.spec.Cluster, n.spec.Seed, n.spec.Advertise = dir, "witness", seed+uint64(i), link.Addr()
 		net.Nodes = append(net.Nodes, n)
 		if n.spec.Listen, err = harness.FreeAddress(); err != nil {
 			return net, err

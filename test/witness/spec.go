@@ -18,6 +18,7 @@ type nodeSpec struct {
 	Join                      []string
 	Cluster                   string
 	Stages                    []stageSpec
+	MaxUnackedBytes           int64
 	Seed                      uint64
 }
 
@@ -60,25 +61,34 @@ type Pipeline struct {
 	Window    time.Duration
 	// PerEvent is how long a sink takes for an event.
 	PerEvent time.Duration
+	// MaxUnackedBytes is that of its nodes; 0 for the default. With little, deliveries
+	// often wait to be sent.
+	MaxUnackedBytes int64
 }
 
 // placed says which node runs which stages.
-func placed(pipelines []Pipeline) map[string][]stageSpec {
-	nodes := map[string][]stageSpec{}
+func placed(pipelines []Pipeline) map[string]*nodeSpec {
+	nodes := map[string]*nodeSpec{}
+	put := func(p Pipeline, name string, s stageSpec) {
+		name = p.Nodes + name
+		if nodes[name] == nil {
+			nodes[name] = &nodeSpec{Name: name, MaxUnackedBytes: p.MaxUnackedBytes}
+		}
+		nodes[name].Stages = append(nodes[name].Stages, s)
+	}
 	for _, p := range pipelines {
 		base := stageSpec{Pipe: p.Name, Partition: -1, MaxDemand: p.MaxDemand, Window: p.Window}
 		source, gate := base, base
 		source.Kind, gate.Kind, gate.Dispatcher = "source", "gate", p.Dispatcher
-		nodes[p.Nodes+"source"] = append(nodes[p.Nodes+"source"], source)
-		nodes[p.Nodes+"gate"] = append(nodes[p.Nodes+"gate"], gate)
+		put(p, "source", source)
+		put(p, "gate", gate)
 		for i := range p.Sinks {
 			sink := base
 			sink.Kind, sink.AtMostOnce, sink.PerEvent = "sink", p.AtMostOnce, p.PerEvent
 			if p.Dispatcher == "partition" {
 				sink.Partition = i
 			}
-			name := p.Nodes + "sink" + string(rune('1'+i))
-			nodes[name] = append(nodes[name], sink)
+			put(p, "sink"+string(rune('1'+i)), sink)
 		}
 	}
 	return nodes
