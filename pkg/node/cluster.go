@@ -139,7 +139,7 @@ func (c *cluster) reconcile() {
 		c.dirty = false
 		c.mu.Unlock()
 		if dirty {
-			if err := c.list.UpdateNode(time.Second); err != nil {
+			if err := c.list.UpdateNode(c.n.tuning.goodbye / 2); err != nil {
 				c.n.log.Debug("the digest is not gossiped yet", "why", err)
 				c.mark()
 			}
@@ -210,7 +210,7 @@ func (c *cluster) goodbye() time.Duration {
 	defer c.mu.Unlock()
 	for _, m := range c.members {
 		if !m.gone && !m.draining {
-			return leaveTimeout
+			return c.n.tuning.goodbye
 		}
 	}
 	return 100 * time.Millisecond

@@ -119,10 +119,6 @@ const (
 	catalogTimeout = 15 * time.Second // a large one takes its time on a slow link
 	joinTimeout    = 2 * time.Second  // that Start gives the first join
 	drainGrace     = 5 * time.Second  // for a broken connection, when the node is about to leave
-	leaveTimeout   = 2 * time.Second
-	// farewell is how long a stage that has cancelled, or a node that stops, waits for
-	// a connection to come back.
-	farewell = 5 * time.Second
 )
 
 // tuning is what no operator has a reason to set, and tests do.
@@ -137,6 +133,11 @@ type tuning struct {
 	// slack is by how much the window of a producer outlasts that of its consumer, at
 	// least: more than a break may take to be noticed.
 	slack time.Duration
+	// farewell is how long a stage that has cancelled, or a node that stops, waits for
+	// a connection to come back.
+	farewell time.Duration
+	// goodbye is how long gossip may take to spread that a node leaves.
+	goodbye time.Duration
 	// settle is how long it takes gossip to show that a node leaves whose outlet has
 	// ended, and patience how long one that is followed alone may be out of reach.
 	settle, patience time.Duration
@@ -159,6 +160,8 @@ func newTuning() tuning {
 		answer:    openTimeout,
 		beat:      wire.DefaultHeartbeat,
 		slack:     wire.Silence(wire.DefaultHeartbeat) + 5*time.Second,
+		farewell:  5 * time.Second,
+		goodbye:   2 * time.Second,
 		settle:    time.Second,
 		patience:  2 * time.Second,
 		gossip:    func(*memberlist.Config) {},

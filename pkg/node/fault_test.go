@@ -438,6 +438,7 @@ func TestCancelWhileTheLinkIsDown(t *testing.T) {
 	Publish(a, ints, source)
 	through(t, a, link, source)
 	b := testNode("b", Config{Join: join(a)})
+	b.tuning.farewell = 300 * time.Millisecond
 	var first, second record
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := stage.NewSink(func(_ context.Context, events []int) error {
@@ -459,7 +460,7 @@ func TestCancelWhileTheLinkIsDown(t *testing.T) {
 	require.True(t, sub.Cancel())
 	begin := time.Now()
 	<-sub.Done()
-	require.Less(t, time.Since(begin), farewell+5*time.Second)
+	require.Less(t, time.Since(begin), b.tuning.farewell+5*time.Second)
 	require.Equal(t, stage.Cancelled, sub.Ending().Reason)
 	require.ErrorContains(t, sub.Ending().Err, `node "a" could not be told what was processed`)
 	link.Heal()
@@ -484,6 +485,7 @@ func TestStopWithoutProducer(t *testing.T) {
 	Publish(a, ints, source)
 	through(t, a, link, source)
 	b := testNode("b", Config{Join: join(a)})
+	b.tuning.farewell = 300 * time.Millisecond
 	var got record
 	sink := got.sink("sink")
 	stage.Connect(Outlet(b, ints), sink)
@@ -493,6 +495,6 @@ func TestStopWithoutProducer(t *testing.T) {
 	runB.stop()
 	begin := time.Now()
 	require.ErrorIs(t, runB.wait(), context.Canceled)
-	require.Less(t, time.Since(begin), farewell+10*time.Second)
+	require.Less(t, time.Since(begin), b.tuning.farewell+10*time.Second)
 	a.kill() // it would wait for its consumer
 }

@@ -272,6 +272,7 @@ func TestNameTaken(t *testing.T) {
 	var got record
 	sink := got.sink("sink")
 	other := testNode("other", Config{Join: join(hub)})
+	other.tuning.farewell = 300 * time.Millisecond // to the first, which is killed
 	stage.Connect(Outlet(other, ints), sink)
 	start(t, other, sink)
 	push(0)

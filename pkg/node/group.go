@@ -128,7 +128,7 @@ func (g *following[T]) run() {
 		// Were a new session opened first, its producer would give back what the old one
 		// has just processed.
 		g.waits(fmt.Errorf("an earlier subscription of the stage to %q comes to its end", g.port.Name()))
-		pause(g.n.ctx, farewell, g.before.done)
+		pause(g.n.ctx, g.n.tuning.farewell, g.before.done)
 		g.before = nil
 	}
 	for {

@@ -100,6 +100,7 @@ func TestRestartedPublisher(t *testing.T) {
 func TestOneFailsOver(t *testing.T) {
 	t.Parallel()
 	b := testNode("b", Config{Zone: "here"})
+	b.tuning.farewell = 300 * time.Millisecond // to the one that is killed
 	var got record
 	sink := got.sink("sink")
 	never, _ := pushed()

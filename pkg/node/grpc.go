@@ -121,16 +121,16 @@ func (p *peers) dial(address string) (conn *grpc.ClientConn, done func(), err er
 	}), nil
 }
 
-func (p *peers) connect(address string) (*grpc.ClientConn, error) {
+func (p *peers) connect(address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	// passthrough and no proxy: a peer is dialed where it says it is, and nowhere else.
-	return grpc.NewClient("passthrough:///"+address,
+	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(p.n.clientCredentials()),
 		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.ForceCodecV2(frameCodec)),
 		grpc.WithConnectParams(connecting),
-	)
+	}, more...)...)
 }
 
 // subscribe begins a stream over the connection to an address, which stays open until

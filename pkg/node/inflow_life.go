@@ -19,7 +19,7 @@ func (i *inflow[T]) run() {
 	ctx, cancel := context.WithCancel(i.n.ctx)
 	defer cancel()
 	if i.before != nil {
-		pause(ctx, farewell, i.before) // as for its group
+		pause(ctx, i.n.tuning.farewell, i.before) // as for its group
 	}
 	if i.first(ctx) {
 		i.last(ctx)
@@ -99,7 +99,7 @@ func (i *inflow[T]) last(ctx context.Context) {
 // producer hears what was processed, and gives back the rest.
 func (i *inflow[T]) release(broke time.Time) {
 	left := i.cancelled()
-	if left.IsZero() || time.Since(later(left, broke)) < farewell {
+	if left.IsZero() || time.Since(later(left, broke)) < i.n.tuning.farewell {
 		return
 	}
 	i.give(stage.Ending{Reason: stage.Cancelled, Err: i.untold()})
@@ -123,7 +123,7 @@ func (i *inflow[T]) deadline(broke time.Time) time.Time {
 	if !left.IsZero() && left.Before(stops) {
 		stops = left
 	}
-	if soon := later(stops, broke).Add(farewell); soon.Before(d) {
+	if soon := later(stops, broke).Add(i.n.tuning.farewell); soon.Before(d) {
 		return soon
 	}
 	return d

@@ -143,6 +143,7 @@ func TestHalfDeafGossip(t *testing.T) {
 func TestSeedLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	silent := func(n *Node) *Node {
+		n.tuning.goodbye = 200 * time.Millisecond // nobody hears it
 		n.tuning.gossip = func(m *memberlist.Config) { m.GossipInterval, m.ProbeInterval, m.PushPullInterval = 0, 0, 0 }
 		return n
 	}

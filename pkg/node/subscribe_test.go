@@ -139,7 +139,7 @@ func TestWithdrawnBeforeItWasAccepted(t *testing.T) {
 	eventually(t, "it is gone", func() bool { return len(b.inboundAll()) == 0 })
 	runB.stop()
 	require.ErrorIs(t, runB.wait(), context.Canceled)
-	require.Less(t, time.Since(begin), farewell, "nobody has got an Open that is to be taken back")
+	require.Less(t, time.Since(begin), b.tuning.farewell, "nobody has got an Open that is to be taken back")
 }
 
 // A declared subscription that waits keeps nobody from stopping.
@@ -169,7 +169,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	begin := time.Now()
 	runB.stop()
 	require.ErrorIs(t, runB.wait(), context.Canceled)
-	require.Less(t, time.Since(begin), farewell)
+	require.Less(t, time.Since(begin), b.tuning.farewell)
 }
 
 // Subscribe, cancel, subscribe: the second finds the place free, and no event is
