@@ -111,12 +111,19 @@ func (c *rawClient) send(f *sluicev1.SubscriberFrame) {
 func (c *rawClient) recv() *sluicev1.ProducerFrame {
 	c.t.Helper()
 	for {
-		f, err := c.call.Recv()
-		require.NoError(c.t, err)
+		f := c.any()
 		if f.GetDraining() == nil && f.GetIdle() == nil {
 			return f
 		}
 	}
+}
+
+// any receives the next frame, whatever it is.
+func (c *rawClient) any() *sluicev1.ProducerFrame {
+	c.t.Helper()
+	f, err := c.call.Recv()
+	require.NoError(c.t, err)
+	return f
 }
 
 // events receives n events, and returns their frames.
