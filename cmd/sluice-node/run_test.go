@@ -174,6 +174,19 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// What a consumer that has failed gives back has nobody to go to when the node is told
+// to stop: it is counted in the log, and the exit code says so.
+func TestStopWithEventsLeft(t *testing.T) {
+	a, seed := start(t, "a", "  endless: {source: generate}\n  all: {gate: map, from: endless, with: {expr: event}}\n")
+	b, _ := start(t, "b", "  out: {sink: file, from: all, with: {path: /dev/full}}\n", seed)
+	require.Equal(t, exitError, b.wait(t))
+	require.Empty(t, a.code, "it waits for another consumer")
+	a.stop(errors.New("it is late"))
+	require.Equal(t, exitLeft, a.wait(t), a.stderr.String())
+	require.Empty(t, a.said(), "nothing went wrong")
+	require.Regexp(t, `"events were left when the stage had drained","stage":"all","count":[1-9]`, a.stderr.String())
+}
+
 // A node without stages is one that others meet at. It stays until it is stopped.
 func TestSeed(t *testing.T) {
 	p, gossip := start(t, "seed", "  {}\n")

@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,7 @@ import (
 func TestDrainingIsSaid(t *testing.T) {
 	t.Parallel()
 	a := testNode("a", Config{})
+	a.tuning.beat = time.Hour // no sign of life wakes it up
 	source, push := pushed()
 	Publish(a, ints, source)
 	start(t, a, source)
