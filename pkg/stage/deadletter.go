@@ -19,10 +19,11 @@ type DeadLetter[T any] struct {
 	// Reason is DiscardHandler or DiscardExhausted, and Err what the handler said, or
 	// why the event came back.
 	Reason string `json:"reason"`
-	Err    string `json:"err"`
+	Err    string `json:"error"`
 }
 
-// A Letterbox is where events go that are given up: what [NewDeadLetters] returns.
+// A Letterbox is where events go that are given up: what [NewDeadLetters] returns, or
+// [LettersAs].
 type Letterbox[T any] interface {
 	take(letter DeadLetter[T]) error
 	feed()
@@ -43,6 +44,25 @@ func NewDeadLetters[T any]() *Source[DeadLetter[T]] {
 	s := NewSource[DeadLetter[T]](nil)
 	s.Name = defaultName("dead-letters")
 	return s
+}
+
+// LettersAs returns a letterbox for stages whose dead letters go to an outlet of other
+// events: as turns each letter into one, when it is sent, and to is a source that was
+// made without a handler. So stages of different events may share one outlet, which ends
+// when the last of them has ended.
+//
+// as is called by several goroutines at once. When it panics, its letter is not taken.
+func LettersAs[T, E any](to *Source[E], as func(DeadLetter[T]) E) Letterbox[T] {
+	return &lettersAs[T, E]{to, as}
+}
+
+type lettersAs[T, E any] struct {
+	*Source[E]
+	as func(DeadLetter[T]) E
+}
+
+func (l *lettersAs[T, E]) take(letter DeadLetter[T]) error {
+	return guard(func() error { return l.Push(l.as(letter)) })
 }
 
 // errNoDeadLetters refuses to run a stage with the policy ToDeadLetters that has none.

@@ -86,7 +86,7 @@
 //	selectors                  [Where]
 //	messages, calls            [Handle], [HandleSink]
 //	errors, retries, skipping  [ErrorPolicy] in Gate.OnError, Sink.OnError; [FailedAt]
-//	dead letters, attempts     [NewDeadLetters], [DeadLetter], Source.MaxAttempts
+//	dead letters, attempts     [NewDeadLetters], [LettersAs], Source.MaxAttempts
 //	hooks                      Source.OnSubscribers, Sink.OnSubscribed, Sink.OnCancelled
 //	cancel modes               [Permanent], [Transient], [Temporary], [Joint]
 //	cancelling, reasons        Subscription.Cancel, [Ending], [Reason]

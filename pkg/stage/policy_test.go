@@ -3,6 +3,7 @@ package stage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,42 @@ func TestDeadLettersAreNamed(t *testing.T) {
 		k, _ := poisoned(only(0))
 		k.OnError.Then = stage.ToDeadLetters
 		require.ErrorContains(t, stage.Run(t.Context(), k), "no outlet is named")
+	})
+}
+
+// Stages of different events send to one outlet of a third kind, which ends behind the
+// last of them. A letter that cannot be turned into an event of it is discarded.
+func TestLettersAs(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		letters := stage.NewSource[string](nil)
+		src := counter(6)
+		g := stage.NewGate(func(_ context.Context, batch []int) ([]string, error) {
+			if i := slices.Index(batch, 3); i >= 0 {
+				return make([]string, i), stage.FailedAt(i, errOops)
+			}
+			return make([]string, len(batch)), nil
+		})
+		g.OnError.Then, g.DeadLetters = stage.ToDeadLetters, stage.LettersAs(letters, func(l stage.DeadLetter[int]) string {
+			return fmt.Sprint("number ", l.Event, ": ", l.Err)
+		})
+		calls := 0
+		k := stage.NewSink(func(context.Context, []string) error { return errOops })
+		k.OnError.Then, k.DeadLetters = stage.ToDeadLetters, stage.LettersAs(letters, func(l stage.DeadLetter[string]) string {
+			if calls++; calls == 2 {
+				panic("boom")
+			}
+			return "text: " + l.Err
+		})
+		k.OnDiscard = func(string, int) {}
+		var got log[string]
+		reader := stage.NewSink(func(_ context.Context, batch []string) error { got.add(batch...); return nil })
+		stage.Connect(src, g)
+		stage.Connect(g, k)
+		stage.Connect(letters, reader)
+		require.NoError(t, stage.Run(t.Context(), src, g, k, letters, reader))
+		require.ElementsMatch(t, []string{"number 3: oops", "text: oops", "text: oops", "text: oops", "text: oops"}, got.get())
+		require.EqualValues(t, 4, k.Inspect().DeadLettered)
+		require.Equal(t, map[string]int64{stage.DiscardHandler: 1}, k.Inspect().Discarded, "by name")
 	})
 }
 
