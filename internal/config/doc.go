@@ -14,6 +14,17 @@
 //	  loud:  {gate: map, from: [{outlet: long, max_demand: 100, min_demand: 50}], with: {expr: "upper(event)"}}
 //	  out:   {sink: file, from: loud, with: {path: out.txt}}
 //
+// Every gate and sink takes on_error, every source and gate max_attempts, and dead_letter
+// names the outlet for what a stage gives up:
+//
+//	parse: {gate: map, from: loud, with: {expr: "..."}, on_error: skip}
+//	load:
+//	  sink: file
+//	  from: parse
+//	  with: {path: loaded.txt}
+//	  on_error: {retry: {attempts: 3, delay: 100ms, max_delay: 5s, then: dead_letter}}
+//	  dead_letter: failed
+//
 // What a stage is made with stays a [Section] until the kind of stage is known
 // that decodes it.
 //
@@ -53,5 +64,7 @@
 //	SL0115  a stage that reads from a sink
 //	SL0116  tls, authorize and admin do not go together
 //	SL0117  publishers or expect where the outlet is one of this file
+//	SL0118  on_error, max_attempts or dead_letter where it does nothing
+//	SL0119  a dead_letter that has the name of a stage
 //	SL0120  what the kind of a stage says about its settings
 package config

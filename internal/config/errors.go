@@ -27,6 +27,8 @@ const (
 	codeSink      = "SL0115"
 	codeSecurity  = "SL0116"
 	codeLocal     = "SL0117"
+	codePolicy    = "SL0118"
+	codeLetters   = "SL0119"
 	codeSettings  = "SL0120"
 )
 

@@ -143,3 +143,18 @@ func TestLoad(t *testing.T) {
 	_, err = Load(large)
 	require.EqualError(t, err, large+": the file is larger than 1048576 bytes [SL0106]")
 }
+
+func TestPolicies(t *testing.T) {
+	f := parse(t, `stages:
+  a: {source: x, max_attempts: 2, dead_letter: tired}
+  b: {gate: x, from: a, on_error: skip, max_attempts: -1}
+  c: {gate: x, from: b, on_error: {retry: {attempts: 3}}, dead_letter: tired}
+  d: {sink: x, from: c, on_error: {retry: {attempts: 3, delay: 1s, max_delay: 1m, then: dead_letter}}, dead_letter: failed}
+  e: {sink: x, from: [failed, tired], on_error: fail}
+`)
+	require.Equal(t, []string{"tired", "failed"}, f.DeadLetters())
+	require.Equal(t, []OnError{
+		{}, {Then: Skip}, {Retries: 3}, {Retries: 3, Delay: time.Second, MaxDelay: time.Minute, Then: ToDeadLetter}, {},
+	}, []OnError{f.Stages[0].OnError, f.Stages[1].OnError, f.Stages[2].OnError, f.Stages[3].OnError, f.Stages[4].OnError})
+	require.Equal(t, []int{2, -1, 0}, []int{f.Stages[0].MaxAttempts, f.Stages[1].MaxAttempts, f.Stages[2].MaxAttempts})
+}

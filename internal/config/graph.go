@@ -5,15 +5,34 @@ import (
 	"strings"
 )
 
-// checkGraph says what is wrong with how the stages of the file read from each
-// other. Outlets of other nodes are beyond it.
+// checkGraph says what is wrong with how the stages of the file, and the outlets of
+// their dead letters, read from each other. Outlets of other nodes are beyond it.
 func checkGraph(p *problems, stages []Stage) {
+	var names []string // of the stages, and then of the outlets of dead letters
 	index := make(map[string]int, len(stages))
 	for i, s := range stages {
+		names = append(names, s.Name)
 		index[s.Name] = i
 	}
-	// readers are the stages that read from each stage.
+	// readers are those that wait for each of them.
 	readers := make([][]int, len(stages))
+	for i, s := range stages {
+		if s.DeadLetter == "" {
+			continue
+		}
+		box, ok := index[s.DeadLetter]
+		switch {
+		case !ok:
+			box = len(names)
+			names, readers = append(names, s.DeadLetter), append(readers, nil)
+			index[s.DeadLetter] = box
+		case box < len(stages):
+			p.add(codeLetters, s.deadLetterPos, "%s.dead_letter: %s is a stage of this file: dead letters go to an outlet of their own, so take another name",
+				join("stages", s.Name), quote(s.DeadLetter))
+			continue
+		}
+		readers[i] = append(readers[i], box)
+	}
 	for i, s := range stages {
 		for _, f := range s.From {
 			up, local := index[f.Outlet]
@@ -21,10 +40,10 @@ func checkGraph(p *problems, stages []Stage) {
 			case !local:
 			case up == i:
 				p.add(codeCycle, f.Pos, "%s reads from itself, so it would wait for itself", join("stages", s.Name))
-			case stages[up].Kind == Sink:
+			case up < len(stages) && stages[up].Kind == Sink:
 				p.add(codeSink, f.Pos, "%s reads from %s, which is a sink and has no outlet", join("stages", s.Name), quote(f.Outlet))
 			case f.following != "":
-				p.add(codeLocal, f.followPos, "%s.from has %s, and %s is a stage of this file: it says which other nodes to follow, and none is",
+				p.add(codeLocal, f.followPos, "%s.from has %s, and %s is an outlet of this file: it says which other nodes to follow, and none is",
 					join("stages", s.Name), f.following, quote(f.Outlet))
 				fallthrough
 			default:
@@ -36,12 +55,13 @@ func checkGraph(p *problems, stages []Stage) {
 		if len(group) < 2 {
 			continue
 		}
+		// Stages come first, and one is in every circle.
 		path := shortest(readers, group)
-		names := make([]string, 0, len(path)+1)
+		circle := make([]string, 0, len(path)+1)
 		for _, i := range append(path, path[0]) {
-			names = append(names, show(stages[i].Name))
+			circle = append(circle, show(names[i]))
 		}
-		p.add(codeCycle, stages[path[0]].Pos, "stages in a circle, each would wait for the one before: %s", strings.Join(names, " -> "))
+		p.add(codeCycle, stages[path[0]].Pos, "stages in a circle, each would wait for the one before: %s", strings.Join(circle, " -> "))
 	}
 }
 

@@ -196,6 +196,55 @@ func TestBadFrom(t *testing.T) {
 	from(`{outlet: a, expect: two}`, `f:6:31: from.expect: want a whole number, have the text "two" [SL0105]`)
 }
 
+func TestBadPolicies(t *testing.T) {
+	stage := func(kind, text string, lines ...string) {
+		t.Helper()
+		for i, line := range lines {
+			lines[i] = strings.Replace(line, " ", " stages.s.", 1)
+		}
+		if kind != "source" {
+			text += ", from: out-of-here"
+		}
+		wrong(t, "version: 1\nnode: {name: a}\nstages:\n  s: {"+text+", "+kind+": x}\n", lines...)
+	}
+	stage("sink", `on_error: skipp`, `f:4:17: on_error is "skipp", and has to be fail, skip or dead_letter, or a mapping such as {retry: {attempts: 3}}, did you mean "skip"? [SL0108]`)
+	stage("sink", `on_error: [skip]`, `f:4:17: on_error: want fail, skip or dead_letter, or a mapping with retry, have a list [SL0105]`)
+	stage("sink", `on_error: {}`, `f:4:17: on_error.retry is required: how often an event is tried again, as in {retry: {attempts: 3}} [SL0107]`)
+	wrong(t, "version: 1\nnode: {name: a}\nstages:\n  s: {on_error: {retries: 3}, sink: x, from: y}\n",
+		`f:4:17: stages.s.on_error.retry is required: how often an event is tried again, as in {retry: {attempts: 3}} [SL0107]`,
+		`f:4:18: unknown key "retries" in stages.s.on_error: it takes retry [SL0103]`)
+	wrong(t, "version: 1\nnode: {name: a}\nstages:\n  s: {on_error: {retry: 3}, sink: x, from: y}\n",
+		`f:4:25: stages.s.on_error.retry: want a mapping, have the number 3 [SL0105]`)
+	stage("gate", `on_error: {retry: {}}`, `f:4:25: on_error.retry.attempts is required: how often an event is tried again [SL0107]`)
+	stage("gate", `on_error: {retry: {attempts: 0}}`, `f:4:36: on_error.retry.attempts is 0, and has to be at least 1 [SL0108]`)
+	stage("gate", `on_error: {retry: {attempts: 1, delay: 0s}}`, `f:4:46: on_error.retry.delay is 0s, and has to be more than 0 [SL0108]`)
+	stage("gate", `on_error: {retry: {attempts: 1, delay: 3}}`, `f:4:46: on_error.retry.delay: want a duration such as 30s or 1m30s, have the number 3 [SL0105]`)
+	stage("gate", `on_error: {retry: {attempts: 1, delay: 2s, max_delay: 1s}}`,
+		`f:4:46: on_error.retry.delay is 2s, and may be at most max_delay, which is 1s [SL0108]`)
+	stage("gate", `on_error: {retry: {attempts: 1, delay: 20s}}`,
+		`f:4:46: on_error.retry.delay is 20s, and may be at most max_delay, which is 10s by default [SL0108]`)
+	stage("gate", `on_error: {retry: {attempts: 1, max_delay: 1ms}}`,
+		`f:4:50: on_error.retry.max_delay is 1ms, and has to be at least delay, which is 100ms by default [SL0108]`)
+	stage("gate", `on_error: {retry: {attempts: 1, then: retry}}`, `f:4:45: on_error.retry.then is "retry", and has to be fail, skip or dead_letter [SL0108]`)
+
+	stage("source", `on_error: skip`, `f:4:17: on_error: a source handles no events: max_attempts says how often one of its own may come back [SL0118]`)
+	stage("sink", `max_attempts: 3`, `f:4:21: max_attempts: nothing comes back to a sink: on_error says what it does with an event that fails [SL0118]`)
+	stage("source", `max_attempts: 0`, `f:4:21: max_attempts is 0, and has to be at least 1, or -1 for no limit [SL0108]`)
+	stage("gate", `max_attempts: -2`, `f:4:21: max_attempts is -2, and has to be at least 1, or -1 for no limit [SL0108]`)
+	stage("gate", `max_attempts: some`, `f:4:21: max_attempts: want a whole number, have the text "some" [SL0105]`)
+
+	stage("sink", `on_error: dead_letter`, `f:4:17: dead_letter is required: the name of the outlet that on_error sends to [SL0107]`)
+	stage("sink", `on_error: {retry: {attempts: 1, then: dead_letter}}`, `f:4:17: dead_letter is required: the name of the outlet that on_error sends to [SL0107]`)
+	stage("sink", `on_error: skip, dead_letter: dead`, `f:4:36: dead_letter: nothing would go there: a sink sends to it with on_error: dead_letter [SL0118]`)
+	stage("source", `max_attempts: -1, dead_letter: dead`, `f:4:38: dead_letter: nothing would go there: without a limit of attempts none are exhausted [SL0118]`)
+	stage("gate", `max_attempts: -1, dead_letter: dead`, `f:4:38: dead_letter: nothing would go there: without a limit of attempts none are exhausted [SL0118]`)
+	stage("gate", `dead_letter: a b`, `f:4:20: dead_letter "a b" has " " in it: names are of A-Z a-z 0-9 . _ - [SL0108]`)
+	stage("gate", `dead_letter: ""`, `f:4:20: dead_letter "" is no name: it is empty [SL0108]`)
+	stage("sink", `on_error: dead_letter, dead_letter: [a]`, `f:4:43: dead_letter: want text, have a list [SL0105]`)
+	stage("sink", `on_error: dead_letter, dead_letter: s`,
+		`f:4:43: dead_letter: "s" is a stage of this file: dead letters go to an outlet of their own, so take another name [SL0119]`)
+}
+
 func TestGraph(t *testing.T) {
 	graph := func(text string, lines ...string) {
 		t.Helper()
@@ -217,9 +266,16 @@ func TestGraph(t *testing.T) {
 `,
 		`f:6:3: stages in a circle, each would wait for the one before: c -> a -> c [SL0114]`,
 		`f:10:3: stages in a circle, each would wait for the one before: y -> z -> y [SL0114]`)
-	local := "and \"a\" is a stage of this file: it says which other nodes to follow, and none is [SL0117]"
+	local := "and \"a\" is an outlet of this file: it says which other nodes to follow, and none is [SL0117]"
 	graph("  a: {source: x}\n  b: {sink: x, from: {outlet: a, expect: 2}}\n", "f:5:42: stages.b.from has expect, "+local)
 	graph("  a: {source: x}\n  b: {sink: x, from: {outlet: a, publishers: one}}\n", "f:5:46: stages.b.from has publishers, "+local)
+	graph("  a: {source: x, max_attempts: 2, dead_letter: dead}\n  b: {sink: x, from: {outlet: dead, publishers: one}}\n",
+		`f:5:49: stages.b.from has publishers, and "dead" is an outlet of this file: it says which other nodes to follow, and none is [SL0117]`)
+	// Dead letters end when all have ended who send to them.
+	graph("  a: {gate: x, from: [b, dead], dead_letter: dead}\n", `f:4:3: stages in a circle, each would wait for the one before: a -> dead -> a [SL0114]`)
+	graph("  a: {gate: x, from: c, dead_letter: dead}\n  b: {sink: x, from: dead}\n  c: {gate: x, from: dead}\n",
+		`f:4:3: stages in a circle, each would wait for the one before: a -> dead -> c -> a [SL0114]`)
+	parse(t, "stages: {a: {source: x, dead_letter: d}, b: {gate: x, from: a, dead_letter: d}, c: {sink: x, from: [b, d]}}")
 	// A diamond is no circle.
 	parse(t, "stages: {d: {sink: x, from: [b, c]}, c: {gate: x, from: a}, b: {gate: x, from: a}, a: {source: x}}")
 }

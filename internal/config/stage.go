@@ -14,10 +14,19 @@ type Stage struct {
 	Type string
 	// From is what a gate or a sink reads. It is empty for a source.
 	From []From
+	// OnError is what a gate or a sink does with an event that it cannot handle.
+	OnError OnError
+	// MaxAttempts is how often an event of a source or a gate may come back from whoever
+	// had it: at least 1, -1 without limit, and 0 where the file does not say.
+	MaxAttempts int
+	// DeadLetter is the outlet for the events that the stage gives up, or empty.
+	DeadLetter string
 	// With is never nil.
 	With *Section
 	// Pos is where the name is, TypePos where the type is.
 	Pos, TypePos Pos
+
+	deadLetterPos Pos
 }
 
 // Kind is what a stage is: a Source, a Gate or a Sink.
@@ -71,11 +80,12 @@ func stage(p *problems, f field) Stage {
 		With:    &Section{file: p.file, path: path + ".with", pos: f.pos},
 	}
 	var shape struct {
-		Source *value `yaml:"source"`
-		Gate   *value `yaml:"gate"`
-		Sink   *value `yaml:"sink"`
-		From   *value `yaml:"from"`
-		With   *value `yaml:"with"`
+		Source *value   `yaml:"source"`
+		Gate   *value   `yaml:"gate"`
+		Sink   *value   `yaml:"sink"`
+		From   *value   `yaml:"from"`
+		Policy policies `yaml:",inline"`
+		With   *value   `yaml:"with"`
 	}
 	decoder{p}.decode(f.value, path, reflect.ValueOf(&shape).Elem())
 	if f.value.given() && f.value.kind != mapping {
@@ -106,6 +116,8 @@ func stage(p *problems, f field) Stage {
 	case s.Kind == Gate && !given, s.Kind == Sink && !given:
 		p.add(codeFrom, f.value.locate(f.pos, "from"), "%s is a %v and needs from: the outlet that it reads", path, s.Kind)
 	}
+
+	s.policy(p, path, f.value, shape.Policy)
 
 	if w := shape.With; w.given() {
 		if (decoder{p}).want(w, path+".with", mapping, "a mapping") {
