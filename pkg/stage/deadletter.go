@@ -37,8 +37,9 @@ type Letterbox[T any] interface {
 //
 // Whoever sends to it never waits: what nobody has asked for is buffered, by default the
 // newest 10,000, and what is over that is discarded here, by the name of DiscardOverflow.
-// It ends when the last of those stages has ended; those of a supervisor end with the
-// supervisor, however often they are restarted. A stage that begins to send after that
+// It ends when the last of those stages has ended, also when all are stopped together,
+// though then within its drain timeout; those of a supervisor end with the supervisor,
+// however often they are restarted. A stage that begins to send after that
 // finds it ended, and discards.
 func NewDeadLetters[T any]() *Source[DeadLetter[T]] {
 	s := NewSource[DeadLetter[T]](nil)
@@ -89,14 +90,40 @@ func (s *Source[T]) starve(ctx context.Context) {
 	release := func() {
 		s.out.lock()
 		s.feeders--
-		last := s.feeders == 0
+		last, starved := s.feeders == 0, s.starved
 		s.out.mu.Unlock()
+		if last && starved != nil {
+			starved()
+		}
 		if last {
 			s.Finish()
 		}
 	}
 	if f := familyOf(ctx); f == nil || !f.hold(s, release) {
 		release()
+	}
+}
+
+// outlast returns a context for a source that is stopped when ctx ends: it ends with ctx,
+// but not before the stages that send to the source, which still handle what is on its
+// way, unless hard ends.
+func (s *Source[T]) outlast(ctx, hard context.Context) (last context.Context, release func()) {
+	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	starved := func() { cancel(context.Cause(ctx)) }
+	give := when(ctx, func() {
+		s.out.lock()
+		fed := s.feeders > 0
+		s.starved = starved
+		s.out.mu.Unlock()
+		if !fed {
+			starved()
+		}
+	})
+	cut := when(hard, starved)
+	return last, func() {
+		give()
+		cut()
+		cancel(nil)
 	}
 }
 
@@ -125,14 +152,10 @@ func bury[T any](letters Letterbox[T], l DeadLetter[T]) bool {
 	return true
 }
 
-// inWords is what an error says in a dead letter: a panic without its stack, and which
-// event it is about is known.
+// inWords is what an error says in a dead letter: a panic without its stack.
 func inWords(err error) string {
 	if err == nil {
 		return ""
-	}
-	if e, ok := err.(*failedAt); ok { //nolint:errorlint // what is around it belongs to the user
-		return inWords(e.err)
 	}
 	if p := new(PanicError); errors.As(err, &p) {
 		return fmt.Sprintf("panic: %v", p.Value)

@@ -55,7 +55,8 @@ type failedAt struct {
 	err error
 }
 
-func (e *failedAt) Error() string { return fmt.Sprintf("event %d of the batch: %v", e.i, e.err) }
+// What a batch was is of no meaning outside of the handler.
+func (e *failedAt) Error() string { return fmt.Sprint(e.err) }
 
 func (e *failedAt) Unwrap() error { return e.err }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -110,6 +111,48 @@ func TestDeadLettersAreNamed(t *testing.T) {
 		k, _ := poisoned(only(0))
 		k.OnError.Then = stage.ToDeadLetters
 		require.ErrorContains(t, stage.Run(t.Context(), k), "no outlet is named")
+	})
+}
+
+// Stopped together, dead letters end behind the stages that send to them, which still
+// handle what is on its way. When those take too long, they do not wait for ever.
+func TestDeadLettersStopLast(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		src := counter(math.MaxInt)
+		letters := stage.NewDeadLetters[int]()
+		k := stage.NewSink(func(context.Context, []int) error { time.Sleep(time.Second); return errOops })
+		k.OnError.Then, k.DeadLetters = stage.ToDeadLetters, letters
+		var dead log[stage.DeadLetter[int]]
+		reader := stage.NewSink(func(_ context.Context, batch []stage.DeadLetter[int]) error { dead.add(batch...); return nil })
+		stage.Connect(src, k, stage.MaxDemand(4), stage.MinDemand(2))
+		sub := stage.Connect(letters, reader)
+		wait, stop := start(t, src, k, letters, reader)
+		synctest.Wait()
+		stop()
+		require.ErrorIs(t, wait(), context.Canceled)
+		require.Empty(t, k.Inspect().Discarded)
+		require.Positive(t, k.Inspect().DeadLettered)
+		require.EqualValues(t, k.Inspect().DeadLettered, len(dead.get()))
+		require.Equal(t, stage.Shutdown, sub.Ending().Reason)
+	})
+	bubble(t, "too long", func(t *testing.T) {
+		src := counter(math.MaxInt)
+		letters := stage.NewDeadLetters[int]()
+		letters.DrainTimeout = time.Second
+		k := stage.NewSink(func(context.Context, []int) error { time.Sleep(5 * time.Second); return errOops })
+		k.OnError.Then, k.DeadLetters = stage.ToDeadLetters, letters
+		var reasons log[string]
+		k.OnDiscard = func(reason string, _ int) { reasons.add(reason) }
+		stage.Connect(src, k, stage.MaxDemand(1))
+		stopped := make(chan time.Duration, 1)
+		wait, stop := start(t, src, k, letters)
+		synctest.Wait()
+		begin := time.Now()
+		go func() { <-letters.Ended(); stopped <- time.Since(begin) }()
+		stop()
+		require.Equal(t, time.Second, <-stopped)
+		require.ErrorIs(t, wait(), context.Canceled)
+		require.Equal(t, []string{stage.DiscardHandler}, slices.Compact(reasons.get()))
 	})
 }
 

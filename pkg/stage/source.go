@@ -51,7 +51,8 @@ type Source[T any] struct {
 	finished context.Context
 	finish   context.CancelFunc
 	out      *outlet[T]
-	feeders  int // stages that send to it as their dead letters; under the lock of out
+	feeders  int    // stages that send to it as their dead letters; under the lock of out
+	starved  func() // is called when the last of them has ended; likewise
 	life     life
 }
 
@@ -156,6 +157,8 @@ func (s *Source[T]) result() error { return s.life.result() }
 func (s *Source[T]) work(ctx context.Context, _ func(any) bool) {
 	hard, release := extend(ctx, orDefault(s.DrainTimeout))
 	defer release()
+	ctx, giveUp := s.outlast(ctx, hard)
+	defer giveUp()
 	defer when(ctx, s.out.hurry)()
 	ending := Ending{Reason: Failed, Err: ErrExited}
 	// Deferred, so that it is done also when the handler ends the goroutine.
