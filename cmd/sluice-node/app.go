@@ -16,6 +16,16 @@ var rootHelp = `sluice-node runs the stages of a configuration file as one node 
 
 Stages:
 ` + builtin.Help() + `
+Every stage also takes:
+  from          gates and sinks: an outlet, or a list of them, each a name or
+                {outlet, max_demand, min_demand, resume_window, publishers: all|one, expect}
+  on_error      gates and sinks: what is done with an event that cannot be handled: fail (the
+                default), skip or dead_letter, or {retry: {attempts, delay, max_delay, then}}
+  max_attempts  sources and gates: how often an event may come back from a stage that had it and
+                failed, until it is given up: 5, and -1 is without limit
+  dead_letter   the name of the outlet for events that the stage gives up: lines of JSON, with
+                time, event, stage, outlet, attempts, reason and error
+
 Exit codes:
   0   all stages have ended well, or were told to stop and have drained
   1   a stage failed, a subscription was lost, or the node could not run: stderr says

@@ -17,7 +17,7 @@ type network struct {
 	stages []*part
 }
 
-// part is one stage of the file, with its subscriptions.
+// part is one stage of the file, with its subscriptions, or an outlet of dead letters.
 type part struct {
 	*builtin.Stage
 	subs []*subscription
@@ -56,30 +56,25 @@ func build(f *config.File, s settings) (*network, error) {
 		s.env.OnDiscard = func(stage, reason string, count int) {
 			s.log.Warn("events discarded", "stage", stage, "reason", reason, "count", count)
 		}
+		s.env.OnError = func(stage string, err error) {
+			s.log.Warn("events not handled", "stage", stage, "why", err)
+		}
+	}
+	built, err := builtin.Build(f, s.env)
+	if err := config.Join(append(secrets(f), err)...); err != nil {
+		return nil, &configError{err}
 	}
 	n := &network{node: node.New(c)}
-	errs := secrets(f)
-	var built []*builtin.Stage
 	local := map[string]stage.Outlet[string]{}
-	for _, one := range f.Stages {
-		b, err := builtin.Build(f, one, s.env)
-		errs = append(errs, err)
-		if err != nil {
-			continue
-		}
-		built = append(built, b)
+	for _, b := range built {
 		n.stages = append(n.stages, &part{Stage: b})
 		if b.Outlet != nil {
 			local[b.Name] = b.Outlet
 			node.Publish(n.node, wire.Text(b.Name), b.Outlet)
 		}
 	}
-	errs = append(errs, builtin.Conflicts(built))
-	if err := config.Join(errs...); err != nil {
-		return nil, &configError{err}
-	}
-	for i, p := range n.stages {
-		n.connect(p, f.Stages[i].From, local)
+	for i, one := range f.Stages {
+		n.connect(n.stages[i], one.From, local)
 	}
 	return n, nil
 }
@@ -145,6 +140,10 @@ func notes(f *config.File) []error {
 			outlets = append(outlets, s.Name)
 		}
 	}
+	for _, name := range f.DeadLetters() {
+		named[name] = true
+		outlets = append(outlets, name)
+	}
 	var all []error
 	if err := expiring(f); err != nil {
 		all = append(all, err)
@@ -152,7 +151,7 @@ func notes(f *config.File) []error {
 	for _, s := range f.Stages {
 		for _, from := range s.From {
 			hint := config.Suggest(from.Outlet, outlets)
-			if named[from.Outlet] || hint == "" || hint == s.Name {
+			if named[from.Outlet] || hint == "" || hint == s.Name || hint == s.DeadLetter {
 				continue
 			}
 			all = append(all, &config.Error{

@@ -16,7 +16,9 @@ const runHelp = `Run the stages of a file, as one node of the cluster that the f
 
 It ends by itself when all its stages have ended, because their sources came to an end
 or were stopped. An outlet that nobody offers yet is waited for. When a stage fails, the
-others drain, so that whoever watches over the process can start all of them again.
+others drain, so that whoever watches over the process can start all of them again. An
+event that cannot be handled fails its stage, unless on_error says something else; what is
+skipped then is in the log, and is no failure.
 
 SIGTERM and SIGINT drain: other nodes are told, sources stop, what is on its way is
 processed and acknowledged. That takes as long as it takes, and at most 35 s. A second

@@ -160,6 +160,47 @@ func TestOneOfSeveralFails(t *testing.T) {
 		"what follows from it is not said again")
 }
 
+// What is skipped on purpose is said, with the reason, and is no failure; what is given up
+// otherwise is one.
+func TestSkipped(t *testing.T) {
+	stages := `
+  in:   {source: generate, with: {count: 3, text: "{n}"}}
+  few:  {gate: map, from: in, with: {expr: 'event == "2" ? string(int("x")) : event'}, on_error: %s}
+  out:  {sink: stdout, from: few}
+`
+	p, _ := start(t, "a", fmt.Sprintf(stages, "skip"))
+	require.Equal(t, exitOK, p.wait(t), p.stderr.String())
+	require.Equal(t, "1\n3\n", p.stdout.String())
+	require.Contains(t, p.stderr.String(), `"msg":"events not handled","stage":"few","why":"expr: `)
+	require.Contains(t, p.stderr.String(), `"msg":"events discarded","stage":"few","reason":"handler failed","count":1`)
+	require.Contains(t, p.stderr.String(), `"discarded: handler failed":1`)
+
+	p, _ = start(t, "a", fmt.Sprintf(stages, "{retry: {attempts: 1, delay: 1ms}}"))
+	require.Equal(t, exitError, p.wait(t))
+	require.Len(t, p.said(), 1)
+}
+
+// Dead letters are an outlet like others: it is read in the same file, and when nobody
+// reads it, what it has is kept, and a drain says that it was left.
+func TestDeadLetter(t *testing.T) {
+	stages := `
+  in:   {source: generate, with: {count: 3, text: "{n}"}}
+  few:  {gate: map, from: in, with: {expr: 'event == "2" ? string(int("x")) : event'}, on_error: dead_letter, dead_letter: failed}
+  rest: {sink: file, from: few, with: {path: /dev/null}}
+`
+	p, _ := start(t, "a", stages+"  out:  {sink: stdout, from: failed}\n")
+	require.Equal(t, exitOK, p.wait(t), p.stderr.String())
+	require.Equal(t, 1, strings.Count(p.stdout.String(), "\n"))
+	require.Contains(t, p.stdout.String(), `"event":"2","stage":"few","outlet":"in","attempts":1,"reason":"handler failed","error":"expr: `)
+	require.Contains(t, p.stderr.String(), `"dead letters":1`)
+
+	p, _ = start(t, "a", stages)
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), `"stage":"rest","state":"ended"`) }, 10*time.Second, time.Millisecond)
+	p.stop(nil)
+	require.Equal(t, exitLeft, p.wait(t), p.stderr.String())
+	require.Contains(t, p.stderr.String(), `"stage":"failed","count":1`)
+}
+
 func TestStop(t *testing.T) {
 	p, _ := start(t, "a", "  endless: {source: generate}\n  both: {gate: map, from: endless, with: {expr: event}}\n  out: {sink: stdout, from: [both, never]}\n")
 	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "event 1000\n") }, 10*time.Second, time.Millisecond)

@@ -106,5 +106,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	require.Contains(t, call(t.Context(), "--help").stdout, "sink    stdout    rate ")
+	for _, key := range []string{"from", "on_error", "max_attempts", "dead_letter"} {
+		require.Regexp(t, `(?m)^  `+key+` +\w`, call(t.Context(), "--help").stdout)
+	}
 	require.Regexp(t, `^sluice-node \S+.*, go1\.`, call(t.Context(), "version").stdout)
 }

@@ -80,12 +80,14 @@ func (w *watcher) finish(ctx context.Context, err error) {
 	}
 }
 
-// losses says what was discarded in a run that nobody has told to stop: the result is
-// not complete then.
+// losses says what was discarded in a run that nobody has told to stop, unless the file
+// says so: the result is not complete then.
 func (w *watcher) losses() {
 	for _, p := range w.n.stages {
 		for reason, n := range p.Runner.Inspect().Discarded {
-			w.report(&lossError{p.Name, reason, n})
+			if !p.Accepts(reason) {
+				w.report(&lossError{p.Name, reason, n})
+			}
 		}
 	}
 }
@@ -201,6 +203,9 @@ func (w *watcher) stage(p *part) {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(info.Discarded)) {
 		args = append(args, "discarded: "+reason, info.Discarded[reason])
+	}
+	if info.DeadLettered > 0 {
+		args = append(args, "dead letters", info.DeadLettered)
 	}
 	w.log.Info(msgStageEnded, args...)
 }

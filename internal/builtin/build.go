@@ -19,6 +19,9 @@ type Env struct {
 	Stdout io.Writer
 	// OnDiscard is told what a stage gave up, and why.
 	OnDiscard func(stage, reason string, count int)
+	// OnError is told why a stage could not handle what it has, each time, unless it fails
+	// at the first one.
+	OnError func(stage string, err error)
 }
 
 // Stage is a stage of a file, built and not run.
@@ -32,10 +35,11 @@ type Stage struct {
 	Outlet stage.Outlet[string]
 	Inlet  stage.Inlet[string]
 
-	with  *config.Section
-	use   use
-	open  func(context.Context) error
-	close func() error
+	with   *config.Section
+	policy policy
+	use    use
+	open   func(context.Context) error
+	close  func() error
 }
 
 // Runner is a stage that can be run, and looked at.
@@ -56,18 +60,32 @@ type kind struct {
 
 var kinds = []kind{fileSource, stdinSource, generateSource, filterGate, mapGate, fileSink, stdoutSink}
 
-// Build makes the stage that a file describes. What is wrong with it is a
-// *config.Error or config.Errors. Nothing is opened, read or written.
-func Build(f *config.File, s config.Stage, env Env) (*Stage, error) {
-	k, err := find(f, s)
-	if err != nil {
+// Build makes the stages that a file describes, in its order, and behind them the outlets
+// of their dead letters. What is wrong with them is config.Errors, all of it. Nothing is
+// opened, read or written.
+func Build(f *config.File, env Env) ([]*Stage, error) {
+	var all, outlets []*Stage
+	var errs []error
+	letters := map[string]stage.Letterbox[string]{}
+	for _, name := range f.DeadLetters() {
+		var s *Stage
+		s, letters[name] = newLetters(name, env)
+		outlets = append(outlets, s)
+	}
+	for _, s := range f.Stages {
+		k, err := find(f, s)
+		if err == nil {
+			one := &Stage{Name: s.Name, Type: s.Type, with: s.With, policy: policyOf(s, letters)}
+			if err = k.build(one, s.With, env); err == nil {
+				all = append(all, one)
+			}
+		}
+		errs = append(errs, err)
+	}
+	if err := config.Join(append(errs, conflicts(all))...); err != nil {
 		return nil, err
 	}
-	b := &Stage{Name: s.Name, Type: s.Type, with: s.With}
-	if err := k.build(b, s.With, env); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return append(all, outlets...), nil
 }
 
 func find(f *config.File, s config.Stage) (kind, error) {
@@ -131,9 +149,9 @@ type use struct {
 	shared bool
 }
 
-// Conflicts says which stages are in each other's way: two write to one file, or
+// conflicts says which stages are in each other's way: two write to one file, or
 // one writes to what another one reads.
-func Conflicts(all []*Stage) error {
+func conflicts(all []*Stage) error {
 	var errs []error
 	for i, s := range all {
 		if s.use.what == "" {
@@ -179,25 +197,39 @@ func SameFiles(all []*Stage) error {
 const patience = 365 * 24 * time.Hour
 
 // source completes a source.
-func (s *Stage) source(env Env, produce func(context.Context, int) ([]string, error)) {
+func (s *Stage) source(env Env, produce func(context.Context, int) ([]string, error)) *stage.Source[string] {
 	src := stage.NewSource(produce)
 	src.Name, src.OnDiscard = s.Name, discards(env, s.Name)
+	src.MaxAttempts, src.DeadLetters = s.policy.maxAttempts, s.policy.letters
 	src.DrainTimeout = patience
 	s.Runner, s.Outlet = src, src
+	return src
 }
 
-// gate completes a gate.
+// gate completes a gate. One that fails at an event returns what it has made of those
+// before it, and stage.FailedAt.
 func (s *Stage) gate(env Env, transform func(context.Context, []string) ([]string, error)) {
-	g := stage.NewGate(transform)
+	g := stage.NewGate(func(ctx context.Context, events []string) ([]string, error) {
+		made, err := transform(ctx, events)
+		s.failed(ctx, env, err)
+		return made, err
+	})
 	g.Name, g.OnDiscard = s.Name, discards(env, s.Name)
+	g.OnError, g.DeadLetters = s.policy.onError, s.policy.letters
+	g.MaxAttempts, g.Exhausted = s.policy.maxAttempts, s.policy.letters
 	g.DrainTimeout = patience
 	s.Runner, s.Outlet, s.Inlet = g, g, g
 }
 
 // sink completes a sink.
-func (s *Stage) sink(consume func(context.Context, []string) error) {
-	k := stage.NewSink(consume)
-	k.Name = s.Name
+func (s *Stage) sink(env Env, consume func(context.Context, []string) error) {
+	k := stage.NewSink(func(ctx context.Context, events []string) error {
+		err := consume(ctx, events)
+		s.failed(ctx, env, err)
+		return err
+	})
+	k.Name, k.OnDiscard = s.Name, discards(env, s.Name)
+	k.OnError, k.DeadLetters = s.policy.onError, s.policy.letters
 	s.Runner, s.Inlet = k, k
 }
 

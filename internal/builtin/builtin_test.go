@@ -27,9 +27,9 @@ func parse(t testing.TB, stages string) *config.File {
 func one(t testing.TB, env Env, text string) *Stage {
 	t.Helper()
 	f := parse(t, "  s: "+text+"\n")
-	s, err := Build(f, f.Stages[0], env)
+	all, err := Build(f, env)
 	require.NoError(t, err)
-	return s
+	return all[0]
 }
 
 // collect runs a source into memory. handed is how many events arrived.
@@ -108,17 +108,7 @@ func (b *buffer) String() string {
 // problems builds every stage of a file and returns what is wrong.
 func problems(t *testing.T, stages string) string {
 	t.Helper()
-	f := parse(t, stages)
-	var errs []error
-	var built []*Stage
-	for _, s := range f.Stages {
-		b, err := Build(f, s, Env{})
-		errs = append(errs, err)
-		if b != nil {
-			built = append(built, b)
-		}
-	}
-	if err := config.Join(append(errs, Conflicts(built))...); err != nil {
+	if _, err := Build(parse(t, stages), Env{}); err != nil {
 		return err.Error()
 	}
 	return ""

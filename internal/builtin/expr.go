@@ -90,7 +90,7 @@ func (x *expression) of(event string) (any, error) {
 		return nil, &Failure{
 			// What expr says may have the event in it.
 			Err: fmt.Errorf("expr: %s, for the event %q", shortened(explain(err), 120), shortened(event, 60)),
-			Try: "let a filter before it take such events out, or write the expression so that it holds for them",
+			Try: "say with on_error what becomes of such events, let a filter before it take them out, or write the expression so that it holds for them",
 		}
 	}
 	return result, nil

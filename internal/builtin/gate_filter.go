@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/sluicenet/sluice/internal/config"
+	"github.com/sluicenet/sluice/pkg/stage"
 )
 
 var filterGate = kind{
@@ -18,10 +19,10 @@ var filterGate = kind{
 		}
 		s.gate(env, func(_ context.Context, events []string) ([]string, error) {
 			kept := make([]string, 0, len(events))
-			for _, event := range events {
+			for i, event := range events {
 				is, err := keep.of(event)
 				if err != nil {
-					return nil, err
+					return kept, stage.FailedAt(i, err)
 				}
 				if is == true {
 					kept = append(kept, event)

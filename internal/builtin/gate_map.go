@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/sluicenet/sluice/internal/config"
+	"github.com/sluicenet/sluice/pkg/stage"
 )
 
 var mapGate = kind{
@@ -18,10 +19,10 @@ var mapGate = kind{
 		}
 		s.gate(env, func(_ context.Context, events []string) ([]string, error) {
 			made := make([]string, 0, len(events))
-			for _, event := range events {
+			for i, event := range events {
 				text, err := f.of(event)
 				if err != nil {
-					return nil, err
+					return made, stage.FailedAt(i, err)
 				}
 				made = append(made, text.(string))
 			}

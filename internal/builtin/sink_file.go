@@ -41,7 +41,7 @@ var fileSink = kind{
 		if settings.Path == os.DevNull {
 			s.use.shared = true
 		}
-		s.sink(w.consume)
+		s.sink(env, w.consume)
 		return nil
 	},
 }

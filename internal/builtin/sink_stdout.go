@@ -22,7 +22,7 @@ var stdoutSink = kind{
 		}
 		w := &lineWriter{to: stdout{env.Stdout}, limit: limiter(settings.Rate)}
 		s.use = use{what: "stdout"}
-		s.sink(w.consume)
+		s.sink(env, w.consume)
 		return nil
 	},
 }
