@@ -35,6 +35,10 @@ e2e: ## run only the tests with real processes, all of them anew
 soak: ## break and kill pipelines of real processes, and check what they promise; FLAGS='-for 10m -seed 42'
 	go run ./test/soak $(FLAGS)
 
+.PHONY: netns
+netns: ## break a real network between real nodes, in network namespaces; as root, with ip and tc
+	go run ./test/netns
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@set -e; \
