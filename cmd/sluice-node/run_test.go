@@ -201,6 +201,17 @@ func TestDeadLetter(t *testing.T) {
 	require.Contains(t, p.stderr.String(), `"stage":"failed","count":1`)
 }
 
+// The example does what it says.
+func TestDeadLetterExample(t *testing.T) {
+	var out, errs locking
+	code := run(t.Context(), []string{"run", "-c", "../../examples/yaml/deadletter.yaml"}, strings.NewReader("1\n2\nthree\n4\n"), &out, &errs, noEnv)
+	require.Equal(t, exitOK, code, errs.String())
+	require.Regexp(t, `^(\{"time":"[^"]+","event":"three",.*\}|\d\n){4}$`, strings.ReplaceAll(out.String(), "}\n", "}"))
+	for _, line := range []string{"2\n", "4\n", "8\n"} {
+		require.Contains(t, out.String(), line)
+	}
+}
+
 func TestStop(t *testing.T) {
 	p, _ := start(t, "a", "  endless: {source: generate}\n  both: {gate: map, from: endless, with: {expr: event}}\n  out: {sink: stdout, from: [both, never]}\n")
 	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "event 1000\n") }, 10*time.Second, time.Millisecond)

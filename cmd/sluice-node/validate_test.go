@@ -56,6 +56,16 @@ func TestValidate(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "nothing was made")
 }
 
+// The files that are there to be copied can be run.
+func TestValidateExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/yaml/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		require.Equal(t, exitOK, call(t.Context(), "validate", "-c", file).code, file)
+	}
+}
+
 // run says the same of a file that is wrong, and starts nothing.
 func TestRunOfABadFile(t *testing.T) {
 	for _, file := range []string{"shape", "kinds", "broken"} {

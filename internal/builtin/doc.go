@@ -28,7 +28,7 @@
 // variable, event, which is text. They are checked when the stage is built: filter
 // has to be true or false, map has to be text. len(event) counts characters, and
 // not bytes. An event for which an expression fails (int(event) of what is no
-// number) fails the stage.
+// number) is one that cannot be handled; those before it in its batch are done.
 //
 // # Sinks
 //
@@ -36,6 +36,14 @@
 // acknowledged survives its process, though not the machine. An event that is
 // delivered again is written again. rate slows a sink down to so many events per
 // second.
+//
+// # Events that cannot be handled
+//
+// fail the stage, unless the file says something else. What a stage gives up to its
+// dead_letter is a line of JSON there, with time, event, stage, outlet, attempts, reason
+// and error; of an event that is not UTF-8, raw has the bytes in base64. The outlet is a
+// source, published under its name like every other, which ends when the last of the
+// stages has ended that send to it.
 //
 // # Ending
 //
