@@ -132,6 +132,18 @@ func (l *Link) Stall(towardsTarget, back bool) {
 	l.news.Broadcast()
 }
 
+// Freeze lets nothing pass on the connections that there are, in one direction or both,
+// until Heal. Others may follow, and work: that is what is left of a path that has
+// changed.
+func (l *Link) Freeze(towardsTarget, back bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pairs {
+		p.frozen = [2]bool{towardsTarget, back}
+	}
+	l.news.Broadcast()
+}
+
 // Delay lets everything take d longer, one way. It changes no order.
 func (l *Link) Delay(d time.Duration) {
 	l.mu.Lock()
@@ -139,11 +151,14 @@ func (l *Link) Delay(d time.Duration) {
 	l.delay = d
 }
 
-// Heal ends Refuse, Drop, Stall, Delay, Throttle and a CutAfter that has not happened.
+// Heal ends Refuse, Drop, Stall, Freeze, Delay, Throttle and a CutAfter that has not happened.
 func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusing, l.dropping, l.stalled, l.delay, l.rate, l.cutAfter = false, false, [2]bool{}, 0, 0, -1
+	for _, p := range l.pairs {
+		p.frozen = [2]bool{}
+	}
 	l.heals++
 	l.undrop()
 	l.news.Broadcast()

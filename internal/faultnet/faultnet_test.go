@@ -173,6 +173,25 @@ func TestHalfOpen(t *testing.T) {
 	require.Equal(t, "y", string(got), "late, and not lost")
 }
 
+func TestFreeze(t *testing.T) {
+	for _, way := range [][2]bool{{true, false}, {false, true}, {true, true}} {
+		l := echo(t)
+		c := dial(t, l)
+		exchange(t, c, "x")
+		l.Freeze(way[0], way[1])
+		_, err := c.Write([]byte("y"))
+		require.NoError(t, err)
+		silent(t, c)
+		exchange(t, dial(t, l), "another one works")
+		silent(t, c)
+		l.Heal()
+		got := make([]byte, 1)
+		_, err = io.ReadFull(c, got)
+		require.NoError(t, err)
+		require.Equal(t, "y", string(got), "late, and not lost")
+	}
+}
+
 func TestDrop(t *testing.T) {
 	l := echo(t)
 	before := dial(t, l)

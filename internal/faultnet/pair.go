@@ -15,7 +15,10 @@ const pieceSize = 32 << 10
 type pair struct {
 	l     *Link
 	conns [2]net.Conn // who has dialed, and the target
-	cut   bool        // guarded by the link's lock
+
+	// Guarded by the link's lock:
+	cut    bool
+	frozen [2]bool // by direction
 }
 
 // reset ends the connection hard. The lock is held.
@@ -120,11 +123,11 @@ func (p *pair) end() {
 	p.reset()
 }
 
-// pass waits while its direction is stalled, and returns what of data may pass.
+// pass waits while its direction is stalled or frozen, and returns what of data may pass.
 func (p *pair) pass(way int, data []byte) []byte {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
-	for p.l.stalled[way] && !p.cut {
+	for (p.l.stalled[way] || p.frozen[way]) && !p.cut {
 		p.l.news.Wait()
 	}
 	if p.cut {

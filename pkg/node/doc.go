@@ -19,7 +19,8 @@
 // ends as lost when there are none, by the name of the node.
 //
 // Each end gives a sign of life after 10 s without a frame. A stream that carries
-// nothing for 30 s is cut and replaced, also where the network says nothing.
+// nothing for 30 s is cut and replaced, over another connection, also where the network
+// says nothing.
 //
 // Nothing waits for another subscription: a stage that handles a batch, or a peer
 // that does not read, holds up its own subscription and nothing else. What a node

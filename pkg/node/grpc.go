@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
@@ -93,7 +94,10 @@ type peers struct {
 // connection is one to a peer, and how many subscriptions and calls use it.
 type connection struct {
 	*grpc.ClientConn
+	made time.Time
 	uses int
+	// silent says that it is not used for anything new. It is closed when nothing uses it.
+	silent bool
 }
 
 // dial returns the connection to an address, which stays open until the caller is
@@ -110,7 +114,7 @@ func (p *peers) dial(address string) (conn *grpc.ClientConn, done func(), err er
 		if p.conns == nil {
 			p.conns = map[string]*connection{}
 		}
-		c = &connection{ClientConn: conn}
+		c = &connection{ClientConn: conn, made: time.Now()}
 		p.conns[address] = c
 	}
 	c.uses++
@@ -118,7 +122,28 @@ func (p *peers) dial(address string) (conn *grpc.ClientConn, done func(), err er
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		c.uses--
+		if c.silent && c.uses == 0 {
+			_ = c.Close()
+		}
 	}), nil
+}
+
+// forget is told that something which began at a time has heard nothing from an address.
+// The connection that it used is not used again, since gRPC may take its time to find it
+// dead, or think it alive where one direction is. What else uses it finds that by itself.
+// One that gRPC is still seeking is left to it.
+func (p *peers) forget(address string, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ok := p.conns[address]
+	if !ok || c.made.After(began) || c.GetState() != connectivity.Ready {
+		return
+	}
+	delete(p.conns, address)
+	c.silent = true
+	if c.uses == 0 {
+		_ = c.Close()
+	}
 }
 
 func (p *peers) connect(address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {

@@ -44,16 +44,9 @@ func TestIdleConnectionLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, push := pushed()
 		l := newLab(t, source)
-		pipe := bufconn.Listen(1 << 20)
-		server := l.a.newServer()
-		go func() { _ = server.Serve(pipe) }()
 		dials := 0
 		l.b.tuning.keepalive.every = time.Second // raised to 10 s by gRPC
-		conn, err := l.b.peers.connect("a", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			dials++
-			return pipe.DialContext(ctx)
-		}))
-		require.NoError(t, err)
+		conn := l.pipe(l.a.newServer(), func() { dials++ })
 		conn.Connect()
 		time.Sleep(20 * time.Minute) // after 30 without a call, gRPC closes it itself
 		l.b.tuning.subscribe = func(ctx context.Context, _ *peers, _ string) (sluicev1.SubscriptionService_SubscribeClient, error) {
@@ -69,11 +62,27 @@ func TestIdleConnectionLives(t *testing.T) {
 		l.arrived(2)
 		require.Empty(t, over)
 		require.Equal(t, 1, dials, "it is the same connection")
-		require.NoError(t, conn.Close())
-		server.Stop()
 		l.b.cut(errStopped)
 		<-over
 	})
+}
+
+// pipe is a connection of the consumer's to a server, in memory. dialed is called
+// whenever it is made.
+func (l *lab) pipe(server *grpc.Server, dialed func()) *grpc.ClientConn {
+	l.t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	go func() { _ = server.Serve(listener) }()
+	conn, err := l.b.peers.connect("a", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		dialed()
+		return listener.DialContext(ctx)
+	}))
+	require.NoError(l.t, err)
+	l.t.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+	})
+	return conn
 }
 
 // G4: GracefulStop waits for open streams for ever. Stop does not.

@@ -56,6 +56,7 @@ func (i *inflow[T]) carry(ctx context.Context, call sluicev1.SubscriptionService
 	r := reader[T]{i: i, life: life}
 	life.judge(func() {
 		i.n.log.Warn("a producer is silent", "outlet", i.port.Name(), "at", at.node, "for", wire.Silence(life.interval()))
+		i.n.peers.forget(at.address, life.begin)
 		cut()
 	})
 	f := new(sluicev1.ProducerFrame) // used again for every frame
@@ -70,6 +71,9 @@ func (i *inflow[T]) carry(ctx context.Context, call sluicev1.SubscriptionService
 		if err != nil {
 			r.flush()
 			err = i.tooLarge(err)
+			if e, ok := wire.FromStatus(err); ok && e.Rule == wire.RuleSilent || !opened && !unanswered.Stop() {
+				i.n.peers.forget(at.address, life.begin) // what is sent does not arrive, or no answer
+			}
 			return opened, i.closed(err), err
 		}
 		if f.GetOpened() != nil {
