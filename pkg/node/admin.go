@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -24,73 +22,14 @@ type admin struct {
 	n *Node
 }
 
-// answerTime is how long other nodes are given, where the caller sets no limit.
-const answerTime = 3 * time.Second
-
-// silence is a member that did not answer.
-type silence struct {
-	member
-	err error
-}
-
-// ask calls one for every living member, at once, and returns what they said, and who
-// did not answer, or refused to. They get most of the time that the caller has, so that
-// its answer arrives.
-func ask[T any](ctx context.Context, a *admin, scope sluicev1.Scope, one func(context.Context, sluicev1.AdminServiceClient) ([]T, error)) (said []T, silent []silence) {
-	if scope == sluicev1.Scope_SCOPE_NODE {
-		return nil, nil
-	}
-	limit := answerTime
-	if d, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(d)*8/10)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	members, _ := a.n.cluster.view()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, m := range members {
-		if m.gone {
-			continue
-		}
-		wg.Go(func() {
-			var rows []T
-			conn, done, err := a.n.peers.dial(m.address)
-			if err == nil {
-				defer done()
-				rows, err = one(ctx, sluicev1.NewAdminServiceClient(conn))
-			}
-			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				err = errors.New("no answer in time")
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			said = append(said, rows...)
-			if err != nil {
-				silent = append(silent, silence{m, err})
-			}
-		})
-	}
-	wg.Wait()
-	sort.Slice(silent, func(i, j int) bool { return silent[i].node < silent[j].node })
-	return said, silent
-}
-
-// unreachable is how the silent are named in an answer.
-func unreachable(silent []silence) []*sluicev1.Unreachable {
-	var all []*sluicev1.Unreachable
-	for _, s := range silent {
-		all = append(all, &sluicev1.Unreachable{Node: s.node, Address: s.address, Error: status.Convert(s.err).Message()})
-	}
-	return all
-}
-
 func (a *admin) ListNodes(ctx context.Context, q *sluicev1.ListNodesRequest) (*sluicev1.ListNodesResponse, error) {
 	said, silent := ask(ctx, a, q.GetScope(), func(ctx context.Context, c sluicev1.AdminServiceClient) ([]*sluicev1.NodeInfo, error) {
 		r, err := c.ListNodes(ctx, &sluicev1.ListNodesRequest{Scope: sluicev1.Scope_SCOPE_NODE})
 		return r.GetNodes(), err
 	})
-	reply := &sluicev1.ListNodesResponse{Nodes: append([]*sluicev1.NodeInfo{a.self()}, said...), Unreachable: unreachable(silent)}
+	// The dead are in the list, as what they are.
+	living := slices.DeleteFunc(slices.Clone(silent), func(s silence) bool { return s.gone })
+	reply := &sluicev1.ListNodesResponse{Nodes: append([]*sluicev1.NodeInfo{a.self()}, said...), Unreachable: unreachable(living)}
 	if q.GetScope() == sluicev1.Scope_SCOPE_NODE {
 		return reply, nil
 	}
@@ -106,6 +45,8 @@ func (a *admin) ListNodes(ctx context.Context, q *sluicev1.ListNodesRequest) (*s
 				}
 			}
 			reply.Nodes = append(reply.Nodes, info)
+		case m.gone:
+			said[answer].Error = "it answers, and " + m.unheard()
 		default:
 			m.mark(said[answer])
 		}
@@ -141,7 +82,7 @@ func (m *member) info() *sluicev1.NodeInfo {
 	case m.gone && m.draining:
 		i.State, i.Error = sluicev1.NodeState_NODE_STATE_LEFT, ""
 	case m.gone:
-		i.State, i.Error = sluicev1.NodeState_NODE_STATE_DEAD, "gossip has not heard of it since "+m.since.Format(time.TimeOnly)
+		i.State, i.Error = sluicev1.NodeState_NODE_STATE_DEAD, m.unheard()
 	default:
 		m.mark(i)
 	}

@@ -86,9 +86,9 @@ func TestUnansweredConnectionIsForgotten(t *testing.T) {
 		}
 		over := make(chan struct{})
 		go func() { defer close(over); l.in.first(l.b.ctx) }()
-		time.Sleep(openTimeout - 1)
+		time.Sleep(openTimeout - time.Second)
 		require.Equal(t, connectivity.Ready, conn.GetState())
-		time.Sleep(1)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Empty(t, l.b.peers.conns)
 		require.Equal(t, connectivity.Shutdown, conn.GetState(), "nothing else used it")

@@ -74,18 +74,19 @@ func (c *cluster) take(name string, x news) {
 	c.meet(m)
 }
 
-// prune forgets who has been gone for long, and closes connections that nobody needs.
+// prune forgets who has been gone for long and has no stream open with the node, and closes connections that nobody needs.
 func (c *cluster) prune() {
 	wanted := map[string]bool{}
 	for _, i := range c.n.inboundAll() {
 		wanted[i.peer()] = true
 	}
+	talks := c.n.talking()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, m := range c.members {
 		if !m.gone {
 			wanted[m.address] = true
-		} else if time.Since(m.since) > c.n.tuning.forget || c.back(m) {
+		} else if time.Since(m.since) > c.n.tuning.forget && !talks[m.node] || c.back(m) {
 			delete(c.members, name)
 			if !c.named(m.node) {
 				c.catalogs.Forget(m.node)
