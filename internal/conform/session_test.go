@@ -441,7 +441,12 @@ func (p *producing) send() error {
 		}
 		p.mu.Unlock()
 		p.core.Wrote(p.core.Sent())
-		p.down.put(wire.BatchFrame(batch))
+		head, body := batch.Frame()
+		frame := new(sluicev1.ProducerFrame)
+		if err := wire.ReadProducerFrame(append(head, body...), frame); err != nil {
+			return err
+		}
+		p.down.put(frame)
 		if step.Allot > 0 {
 			_ = p.up.Ask(step.Allot, 0)
 		}

@@ -4,7 +4,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
@@ -16,23 +15,32 @@ type frames struct{ encoding.CodecV2 }
 
 var frameCodec = frames{encoding.GetCodecV2(encodingproto.Name)}
 
+// packed is a Batch frame that is encoded already, in memory of the pool.
+type packed struct {
+	head []byte
+	body *[]byte
+}
+
+// small is up to which size the parts of a frame are put together: that costs less than
+// to keep them apart.
+const small = 1 << 9
+
 // Marshal implements encoding.CodecV2.
 func (c frames) Marshal(v any) (mem.BufferSlice, error) {
-	switch v.(type) {
-	case *sluicev1.ProducerFrame, *sluicev1.SubscriberFrame:
-	default:
-		return c.CodecV2.Marshal(v)
-	}
-	m := v.(proto.Message)
 	pool := mem.DefaultBufferPool()
-	buf := pool.Get(wire.FrameSize(m))
-	data, err := wire.AppendFrame((*buf)[:0], m)
-	if err != nil {
-		pool.Put(buf)
-		return nil, err
+	switch f := v.(type) {
+	case *packed:
+		if len(*f.body) <= small {
+			data := append(f.head, *f.body...)
+			pool.Put(f.body)
+			return mem.BufferSlice{mem.SliceBuffer(data)}, nil
+		}
+		return mem.BufferSlice{mem.SliceBuffer(f.head), mem.NewBuffer(f.body, pool)}, nil
+	case *sluicev1.SubscriberFrame:
+		data, err := wire.AppendFrame(make([]byte, 0, wire.FrameSize(f)), f)
+		return mem.BufferSlice{mem.SliceBuffer(data)}, err
 	}
-	*buf = data
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
+	return c.CodecV2.Marshal(v)
 }
 
 // Unmarshal implements encoding.CodecV2. Events are parts of the frame that they came

@@ -226,7 +226,7 @@ func TestConsumersThatKeepStill(t *testing.T) {
 			stands := func() (sent int64, waiting int) {
 				v.mu.Lock()
 				defer v.mu.Unlock()
-				return v.core.Sent(), len(v.queue)
+				return v.core.Sent(), int(v.waiting)
 			}
 			for range 3 {
 				flows()
@@ -293,9 +293,9 @@ func TestTheBudgetCutsNoDelivery(t *testing.T) {
 		eventually(t, "it is given them", func() bool {
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			return len(v.queue) == 2
+			return v.waiting == 2
 		})
-		send := held.sender(s)
+		send := sends(t, held, s)
 		next = func() *sluicev1.ProducerFrame { return send(false) }
 		require.NotNil(t, next().GetOpened())
 		return next

@@ -15,19 +15,28 @@ func (v *served[T]) apply(step wire.Step) todo[T] {
 			Acked: step.Return[0].First - 1, Done: between(step.Return, base+step.Release), Rest: v.returned(step, base),
 		}
 	}
-	if step.Release > 0 {
-		n := int(min(step.Release, int64(len(v.kept))))
-		freed := int64(0)
-		for _, it := range v.kept[:n] {
-			freed += int64(it.bytes)
-		}
-		v.bytes -= freed
-		v.p.n.budget.free(freed)
-		clear(v.kept[:n])
-		v.kept = v.kept[n:]
-	}
+	v.release(step.Release)
 	t.acked = v.core.Acked()
 	return t
+}
+
+// release lets go of the first n events that are kept.
+func (v *served[T]) release(n int64) {
+	freed := int64(0)
+	for n > 0 && len(v.kept) > 0 {
+		c := &v.kept[0]
+		part := min(n, int64(len(c.events)))
+		bytes := c.bytes * part / int64(len(c.events))
+		c.events, c.bytes = c.events[part:], c.bytes-bytes
+		freed += bytes
+		n -= part
+		if len(c.events) == 0 {
+			*c = chunk[T]{}
+			v.kept = v.kept[1:]
+		}
+	}
+	v.bytes -= freed
+	v.p.n.budget.free(freed)
 }
 
 // returned are the events that are given back. Those that a handler had count as tried.
@@ -39,15 +48,22 @@ func (v *served[T]) returned(step wire.Step, base int64) []stage.Returned[T] {
 	if !step.Told {
 		tried = v.guess(step.Return)
 	}
-	var rest []stage.Returned[T]
+	var back credit.Ranges
 	for _, r := range step.Return {
-		for at := r.First; at <= r.Last; at++ {
-			it := v.kept[at-base-1]
-			attempts := int(it.attempts)
+		back.Add(r.First, r.Last)
+	}
+	var rest []stage.Returned[T]
+	at := base
+	for _, c := range v.kept {
+		for _, e := range c.events {
+			if at++; !back.Contains(at) {
+				continue
+			}
+			attempts := int(c.attempts)
 			if tried.Contains(at) {
 				attempts++
 			}
-			rest = append(rest, stage.Returned[T]{Event: it.event, Attempts: attempts})
+			rest = append(rest, stage.Returned[T]{Event: e, Attempts: attempts})
 		}
 	}
 	return rest
@@ -73,11 +89,13 @@ func (v *served[T]) drop(step wire.Step, why string) todo[T] {
 	if t.cancel == nil {
 		t.cancel = &stage.Cancel[T]{Acked: v.core.Acked()}
 	}
-	for _, it := range v.queue {
-		t.cancel.Rest = append(t.cancel.Rest, stage.Returned[T]{Event: it.event, Attempts: int(it.attempts)})
+	for _, c := range v.queue {
+		for _, e := range c.events {
+			t.cancel.Rest = append(t.cancel.Rest, stage.Returned[T]{Event: e, Attempts: int(c.attempts)})
+		}
 	}
 	t.cancel.Reason = why
-	v.queue, v.runs, v.handed = nil, nil, true
+	v.queue, v.waiting, v.handed = nil, 0, true
 	return t
 }
 

@@ -17,7 +17,8 @@ import (
 // opens a stream, and opens another one when that breaks, inside the resume window.
 //
 // run owns the streams: it reads, and starts one goroutine for each stream that
-// writes. The lock guards the session; no receiver is called while it is held.
+// writes, for whoever does not write itself. The lock guards the session; no receiver is
+// called while it is held.
 type inflow[T any] struct {
 	n       *Node
 	g       *following[T]
@@ -35,6 +36,7 @@ type inflow[T any] struct {
 
 	mu       sync.Mutex
 	core     *wire.Consumer
+	writer   *writer[T] // of the current stream, or nil
 	state    string
 	why      error // what it waits for
 	since    time.Time
@@ -63,20 +65,31 @@ func unoffered(outlet string) error {
 // Ask implements stage.Upstream.
 func (i *inflow[T]) Ask(n, acked int64, done ...stage.Range) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	// After the end it asks for nothing, and still acknowledges.
 	i.processed(acked, done, i.given)
-	i.poke()
-	return i.core.Ask(n)
+	err := i.core.Ask(n)
+	w := i.writer
+	i.mu.Unlock()
+	i.say(w)
+	return err
 }
 
 // Ack implements stage.Upstream.
 func (i *inflow[T]) Ack(acked int64, done ...stage.Range) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.processed(acked, done, true)
-	i.poke()
+	w := i.writer
+	i.mu.Unlock()
+	i.say(w)
 	return nil
+}
+
+// say writes what there is to say on the caller's goroutine, where that does not wait,
+// and lets the writer's do it elsewhere.
+func (i *inflow[T]) say(w *writer[T]) {
+	if w == nil || !w.lend() {
+		i.poke()
+	}
 }
 
 // processed books what is processed. What is booked already is no news: asks come

@@ -44,16 +44,19 @@ func (i *inflow[T]) stream(ctx context.Context, limit time.Time) (opened bool, o
 // carry carries the session on a stream that has just been made, until that ends, or cut
 // ends it. unanswered is stopped by Opened.
 func (i *inflow[T]) carry(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, at publisher, unanswered *time.Timer, cut func()) (opened bool, outcome wire.Outcome, err error) {
-	i.mu.Lock()
-	open := wire.OpenFrame(i.about, i.core.Open())
-	i.mu.Unlock()
 	life := newPulse(i.n.tuning.beat)
 	defer life.stop()
-	var writer sync.WaitGroup
-	defer writer.Wait()
+	w := &writer[T]{i: i, ctx: ctx, call: call, life: life, cut: cut}
+	i.mu.Lock()
+	open := wire.OpenFrame(i.about, i.core.Open())
+	i.writer = w
+	i.mu.Unlock()
+	defer w.close()
+	var writing sync.WaitGroup
+	defer writing.Wait()
 	defer cut()
-	writer.Go(func() { i.write(ctx, call, open, life, cut) })
-	r := reader[T]{i: i, life: life}
+	writing.Go(func() { w.run(open) })
+	r := reader[T]{i: i, w: w, life: life}
 	life.judge(func() {
 		i.n.log.Warn("a producer is silent", "outlet", i.port.Name(), "at", at.node, "for", wire.Silence(life.interval()))
 		i.n.peers.forget(at.address, life.begin)
@@ -145,59 +148,10 @@ func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_Subscrib
 	}
 }
 
-// write sends open and then what the session has to say, until the stream ends.
-func (i *inflow[T]) write(ctx context.Context, call sluicev1.SubscriptionService_SubscribeClient, open *sluicev1.SubscriberFrame, life *pulse, cut func()) {
-	var late *time.Timer
-	defer func() {
-		if late != nil {
-			late.Stop()
-		}
-	}()
-	for f := open; ; {
-		if f != nil {
-			if call.Send(f) != nil {
-				// Recv says why. But gRPC opens a stream again that broke before it was
-				// used, and may do so behind a Send that fails: then Recv waits, and nobody
-				// writes. Such a stream is given up.
-				pause(ctx, sendPatience)
-				cut()
-				return
-			}
-			life.spoke()
-			if f.GetCancel() != nil && late == nil {
-				late = i.expectEnd(ctx, cut)
-			}
-		} else {
-			select {
-			case <-i.wake:
-			case <-life.owes.C:
-				if life.due() {
-					i.mu.Lock()
-					i.core.Repeat()
-					i.mu.Unlock()
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-		var halfClose bool
-		i.mu.Lock()
-		f, halfClose = i.core.Next()
-		i.mu.Unlock()
-		if halfClose {
-			life.waiting() // for the producer to close the stream
-			_ = call.CloseSend()
-			return
-		}
-	}
-}
-
-// sendPatience is how long a stream is read that nothing can be sent on.
-const sendPatience = time.Second
-
 // reader applies what the producer sends on one stream.
 type reader[T any] struct {
 	i    *inflow[T]
+	w    *writer[T]
 	life *pulse
 	// ended says that the producer has sent its last frame.
 	ended bool
@@ -214,6 +168,7 @@ func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
 		i.mu.Lock()
 		err := i.core.Opened(f.Opened.GetEpoch(), f.Opened.GetGranted(), f.Opened.GetNext())
 		i.core.FramesUpTo(f.Opened.GetMaxFrameBytes())
+		r.w.opened = err == nil
 		i.poke()
 		i.mu.Unlock()
 		if err == nil {
@@ -251,6 +206,7 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	i.mu.Lock()
 	take, err := i.core.Batch(b.GetFirst(), int64(len(b.GetEvents())))
 	take = take && !i.given
+	r.w.arrived()
 	i.mu.Unlock()
 	if err != nil || !take {
 		return err

@@ -18,7 +18,7 @@ func (v *served[T]) finish(cause error) {
 	}
 	v.p.n.budget.free(v.bytes)
 	v.bytes = 0
-	v.kept, v.queue, v.runs, v.handed = nil, nil, nil, true
+	v.kept, v.queue, v.waiting, v.handed = nil, nil, 0, true
 }
 
 // broken implements session: the session waits for another stream, inside its window.

@@ -10,11 +10,12 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// wired is a stream in memory. Each direction can lose what is sent, and has room for a
-// few frames: whoever sends more waits for the reader. What has been sent before a break
+// wired is a stream in memory. Each direction can lose what is sent, and has room for
+// some frames: whoever sends more waits for the reader. What has been sent before a break
 // arrives.
 type wired struct {
 	up   chan *sluicev1.SubscriberFrame
@@ -32,8 +33,10 @@ type wired struct {
 	err      error
 }
 
+const wiredRoom = 100
+
 func newPair() *wired {
-	p := &wired{up: make(chan *sluicev1.SubscriberFrame, 4), down: make(chan *sluicev1.ProducerFrame, 4), answered: make(chan struct{})}
+	p := &wired{up: make(chan *sluicev1.SubscriberFrame, wiredRoom), down: make(chan *sluicev1.ProducerFrame, wiredRoom), answered: make(chan struct{})}
 	for end := range p.ends {
 		p.ends[end], p.cuts[end] = context.WithCancel(context.Background())
 	}
@@ -162,8 +165,24 @@ type producerSide struct {
 func (c consumerSide) Context() context.Context { return c.ends[0] }
 func (p producerSide) Context() context.Context { return p.ends[1] }
 
-func (p producerSide) Send(f *sluicev1.ProducerFrame) error {
+func (p producerSide) SendMsg(m any) error {
+	f, err := decoded(m)
+	if err != nil {
+		return err
+	}
 	return p.moment(kindDown(f), func() error { return put(p.wired, 1, p.down, f) })
+}
+
+func (p producerSide) Send(f *sluicev1.ProducerFrame) error { return p.SendMsg(f) }
+
+// decoded is what a session sends, as a message.
+func decoded(frame any) (*sluicev1.ProducerFrame, error) {
+	if f, ok := frame.(*packed); ok {
+		m := new(sluicev1.ProducerFrame)
+		return m, wire.ReadProducerFrame(append(f.head, *f.body...), m)
+	}
+	m, _ := frame.(*sluicev1.ProducerFrame)
+	return m, nil
 }
 
 // RecvMsg is what a consumer calls that uses its frame again.

@@ -3,45 +3,70 @@ package node
 import (
 	"time"
 
+	"google.golang.org/grpc/mem"
+
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
 // sender implements session.
-func (v *served[T]) sender(s *stream) func(idle bool) *sluicev1.ProducerFrame {
+func (v *served[T]) sender(s *stream) func(idle bool) any {
 	return (&sender[T]{v: v, s: s}).next
 }
 
-// sender makes the frames of one stream. Encoding is user code, and takes its time: it
-// happens without the lock, in room that belongs to the stream.
+// sender makes the frames of one stream, for whoever sends on it. Encoding is user code,
+// and takes its time: it happens without the lock.
 type sender[T any] struct {
 	v      *served[T]
 	s      *stream
-	events []T
+	events []T // of the next frame: those of a chunk, which nobody writes to
 }
 
-func (x *sender[T]) next(idle bool) *sluicev1.ProducerFrame {
+// next returns the next frame, a message or one that is packed, or nil.
+func (x *sender[T]) next(idle bool) any {
 	v := x.v
 	for {
 		again, f := x.pick()
-		if f == nil && len(x.events) == 0 && idle {
-			return x.idle()
-		}
-		if len(x.events) == 0 {
+		switch {
+		case f != nil:
 			return f
+		case len(x.events) == 0 && idle:
+			if f := x.idle(); f != nil {
+				return f
+			}
+			return nil
+		case len(x.events) == 0:
+			return nil
 		}
+		pool := mem.DefaultBufferPool()
+		buf := pool.Get(v.p.roomFor(len(x.events)))
 		limit := wire.Room(x.s.limit)
-		data, n, err := wire.Cut(v.codec, x.events, min(limit, frameRoom), limit, make([][]byte, 0, len(x.events)))
-		clear(x.events)
+		data, n, err := wire.Cut(v.codec, x.events, min(limit, frameRoom), limit, (*buf)[:0])
+		*buf = data
+		x.events = nil
+		var batch wire.Batch
+		var ok bool
 		if again > 0 {
-			f = x.again(again, data, n, err)
+			batch, ok = x.again(again, n, err)
 		} else {
-			f = x.emit(data, n, err)
+			batch, f, ok = x.emit(int64(len(data)), n, err)
 		}
+		if ok {
+			batch.Events = data
+			head, body := batch.Frame()
+			*buf = body
+			return &packed{head, buf}
+		}
+		pool.Put(buf)
 		if f != nil {
 			return f
 		}
 	}
+}
+
+// roomFor is about how many bytes a frame of n events has.
+func (p *published[T]) roomFor(n int) int {
+	return int(min(int64(n)*(p.size.Load()+1)+int64(n)+64, 2*frameRoom))
 }
 
 // pick returns the next frame that needs no events, or puts the events of the next
@@ -51,7 +76,6 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 	v := x.v
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x.events = x.events[:0]
 	if !v.current(x.s) {
 		if v.stream != x.s { // else it has ended, and whoever ends it says why
 			x.s.close(errReplaced)
@@ -70,18 +94,20 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 		return 0, wire.DrainingFrame(v.p.n.remaining())
 	}
 	if first, last, ok := v.core.Pending(); ok {
-		x.take(alike(v.kept[first-v.core.Acked()-1:][:last-first+1]))
+		c, from := v.chunkAt(first)
+		x.events = c.events[from:min(from+last-first+1, int64(len(c.events)))]
 		return first, nil
 	}
 	if len(v.queue) > 0 {
+		events := v.queue[0].events
 		switch {
 		case v.full():
 		case v.short():
 			v.p.n.budget.wait(x.s)
 		case v.p.n.budget.spent():
-			x.take(v.queue[:1]) // as little as can be
+			x.events = events[:1] // as little as can be
 		default:
-			x.take(v.queue[:v.runs[0]])
+			x.events = events[:min(len(events), frameEvents)]
 		}
 		return 0, nil
 	}
@@ -95,6 +121,17 @@ func (x *sender[T]) pick() (again int64, f *sluicev1.ProducerFrame) {
 	return 0, nil
 }
 
+// chunkAt returns the chunk that holds a position that is kept, and where in it. The lock
+// is held.
+func (v *served[T]) chunkAt(position int64) (c *chunk[T], at int64) {
+	at = position - v.core.Acked() - 1
+	i := 0
+	for ; at >= int64(len(v.kept[i].events)); i++ {
+		at -= int64(len(v.kept[i].events))
+	}
+	return &v.kept[i], at
+}
+
 // idle is a sign of life. Behind End there is none, and only the consumer has something
 // to say: when that has acknowledged everything and does not close its side, its stream
 // is cut. The session stays for its window, in case that End was not heard.
@@ -105,7 +142,7 @@ func (x *sender[T]) idle() *sluicev1.ProducerFrame {
 		v.mu.Unlock()
 		return nil
 	}
-	f := v.core.Idle(int64(len(v.queue)))
+	f := v.core.Idle(v.waiting)
 	late := false
 	if v.core.EndSent() && v.core.Unacked() == 0 {
 		if v.settled.IsZero() {
@@ -122,22 +159,6 @@ func (x *sender[T]) idle() *sluicev1.ProducerFrame {
 	return f
 }
 
-func (x *sender[T]) take(items []item[T]) {
-	for _, it := range items[:min(len(items), frameEvents)] {
-		x.events = append(x.events, it.event)
-	}
-}
-
-// alike are the first items that may share a frame: events that were tried come alone,
-// and fresh ones not with others.
-func alike[T any](items []item[T]) []item[T] {
-	n := 1
-	for n < len(items) && items[0].attempts == 0 && items[n].attempts == 0 && items[n].redelivered == items[0].redelivered {
-		n++
-	}
-	return items[:n]
-}
-
 // full reports whether as many bytes are un-acknowledged as may be.
 func (v *served[T]) full() bool { return v.bytes > v.p.n.config.MaxUnackedBytes }
 
@@ -146,56 +167,52 @@ func (v *served[T]) full() bool { return v.bytes > v.p.n.config.MaxUnackedBytes 
 // be acknowledged.
 func (v *served[T]) short() bool { return len(v.kept) > 0 && !v.more && v.p.n.budget.spent() }
 
-// again returns the frame of n events, from position first, that were sent before. It
-// returns nil when they were acknowledged meanwhile.
-func (x *sender[T]) again(first int64, data [][]byte, n int, err error) *sluicev1.ProducerFrame {
+// again returns the batch of n events, from position first, that were sent before. It
+// reports false when they were acknowledged meanwhile.
+func (x *sender[T]) again(first int64, n int, err error) (b wire.Batch, ok bool) {
 	v := x.v
 	if err != nil {
 		// It could be sent before: the peer takes less now, or the codec has changed
 		// its mind. There is no going on behind it.
 		v.violated(x.s, err)
-		return nil
+		return b, false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at, _, ok := v.core.Pending(); !v.current(x.s) || !ok || at != first {
-		return nil
+		return b, false
 	}
-	at := first - v.core.Acked() - 1
-	items := v.kept[at : at+int64(n)]
+	c, _ := v.chunkAt(first)
 	v.core.Wrote(first + int64(n) - 1)
-	return wire.BatchFrame(wire.Batch{First: first, Events: data, Attempts: attempts(items), Backlog: int64(len(v.queue))})
+	return wire.Batch{First: first, Attempts: c.marks(n), Backlog: v.waiting}, true
 }
 
-// emit gives positions to the first n queued events, which are encoded in data, and
-// returns their frame. With an error the first event cannot be sent.
-func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFrame {
+// emit gives positions to the first n queued events, which take size bytes, and returns
+// their batch. With an error the first event cannot be sent; then there may be another
+// frame to send.
+func (x *sender[T]) emit(size int64, n int, err error) (b wire.Batch, f *sluicev1.ProducerFrame, ok bool) {
 	v := x.v
 	v.mu.Lock()
-	if !v.current(x.s) || len(v.runs) == 0 {
+	if !v.current(x.s) || len(v.queue) == 0 {
 		v.mu.Unlock()
-		return nil
+		return b, nil, false
 	}
+	c := &v.queue[0]
 	if err != nil {
 		// Frames of this delivery may have said that it goes on. When its rest is discarded,
 		// a sign of life says that nothing more of it comes.
-		cut := v.more && v.runs[0] == 1
+		cut := v.more && len(c.events) == 1
 		v.shift(1)
-		var f *sluicev1.ProducerFrame
 		if cut {
-			v.more, f = false, wire.IdleFrame(v.core.Sent(), int64(len(v.queue)))
+			v.more, f = false, wire.IdleFrame(v.core.Sent(), v.waiting)
 		}
 		v.mu.Unlock()
 		v.p.n.log.Warn("event discarded", "outlet", v.p.port.Name(), "why", err)
 		v.up.Discard(1, discardReason(err))
-		return f
-	}
-	size := int64(0)
-	for _, d := range data {
-		size += int64(len(d))
+		return b, f, false
 	}
 	v.p.n.budget.take(size)
-	v.p.size.Store(size / int64(n))
+	v.p.size.Store(max(size/int64(n), 1))
 	v.core.Ahead(v.p.ahead())
 	step, err := v.core.Emit(int64(n))
 	if err != nil {
@@ -203,55 +220,60 @@ func (x *sender[T]) emit(data [][]byte, n int, err error) *sluicev1.ProducerFram
 		v.mu.Unlock()
 		// The session has ended, and drop has given back what was queued: not reached.
 		v.violated(x.s, err)
-		return nil
+		return b, nil, false
 	}
-	at := len(v.kept)
-	v.kept = append(v.kept, v.queue[:n]...)
-	for i, d := range data {
-		v.kept[at+i].bytes = int32(len(d))
-	}
+	v.kept = append(v.kept, chunk[T]{events: c.events[:n:n], bytes: size, attempts: c.attempts, redelivered: c.redelivered})
 	v.bytes += size
 	v.p.n.budget.next() // it may have been its turn, and there may be room for another one
-	v.more = n < v.runs[0] && !v.full() && !v.p.n.budget.spent()
-	batch := wire.Batch{
-		First: v.core.Sent() - int64(n) + 1, Events: data, Attempts: attempts(v.kept[at:]),
+	v.more = n < len(c.events) && !v.full() && !v.p.n.budget.spent()
+	b = wire.Batch{
+		First: v.core.Sent() - int64(n) + 1, Attempts: c.marks(n),
 		// The consumer handles a delivery when it is whole, and acknowledges after that.
-		More: v.more, Backlog: int64(len(v.queue) - n),
+		More: v.more, Backlog: v.waiting - int64(n),
 	}
 	v.shift(n)
 	v.core.Wrote(v.core.Sent())
 	v.mu.Unlock()
 	v.do(todo[T]{ask: step.Allot})
-	return wire.BatchFrame(batch)
+	return b, nil, true
 }
 
 // ahead is how many events a session is given that it has not encoded yet: as many as it
 // may have un-acknowledged. Their size is not known, so they are taken to be like those
-// that were sent last. When the node's budget is used up, it is one at a time.
+// that were sent last, and to have unknownBytes before any was. When the node's budget is used up,
+// it is one at a time.
 func (p *published[T]) ahead() int64 {
 	if p.n.budget.spent() {
 		return 1
 	}
-	return p.n.config.MaxUnackedBytes / max(p.size.Load(), 1)
+	size := p.size.Load()
+	if size == 0 {
+		size = unknownBytes
+	}
+	return max(p.n.config.MaxUnackedBytes/size, 1)
 }
 
-// shift takes the first n events off the queue. The lock is held.
+// unknownBytes is how large an event is taken to be while none was encoded.
+const unknownBytes = 1 << 10
+
+// shift takes the first n events of the first chunk off the queue. The lock is held.
 func (v *served[T]) shift(n int) {
-	clear(v.queue[:n])
-	v.queue = v.queue[n:]
-	if v.runs[0] -= n; v.runs[0] == 0 {
-		v.runs = v.runs[1:]
+	c := &v.queue[0]
+	v.waiting -= int64(n)
+	if c.events = c.events[n:]; len(c.events) == 0 {
+		*c = chunk[T]{}
+		v.queue = v.queue[1:]
 	}
 }
 
-// attempts are the attempts of items, nil when none was sent before.
-func attempts[T any](items []item[T]) []int32 {
-	if len(items) == 0 || !items[0].redelivered {
+// marks are the attempts of n of its events, nil when none was sent before.
+func (c *chunk[T]) marks(n int) []int32 {
+	if !c.redelivered {
 		return nil
 	}
-	out := make([]int32, len(items))
-	for i, it := range items {
-		out[i] = it.attempts
+	marks := make([]int32, n)
+	for i := range marks {
+		marks[i] = c.attempts
 	}
-	return out
+	return marks
 }

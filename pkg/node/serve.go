@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -37,15 +38,16 @@ type session interface {
 	violated(s *stream, err error)
 	// sender returns what returns the next frame to send on s, or nil when there is
 	// none now. With idle, a sign of life is due where there is nothing else. It is called
-	// by one goroutine.
-	sender(s *stream) func(idle bool) *sluicev1.ProducerFrame
+	// by one goroutine at a time.
+	sender(s *stream) func(idle bool) any
 }
 
 // maxSubscriber is how long the names of a subscriber's node and stage may be.
 const maxSubscriber = 255
 
 // stream is one stream of a subscription, as its server sees it. One goroutine
-// receives and one sends.
+// receives and one sends; where it is sure not to wait, another one that has just made
+// something to send may send it as well.
 type stream struct {
 	identity string // of the peer; empty without TLS
 	guest    string // whom it counts for
@@ -55,17 +57,30 @@ type stream struct {
 	queued   atomic.Bool   // it stands in the line of the node's budget
 	pulse    *pulse
 
+	sending sync.Mutex // held by who sends
+	call    grpc.ServerStream
+	next    func(idle bool) any // see session.sender
+
 	once  sync.Once
 	over  chan struct{}
 	cause error // with which the stream is closed; nil is OK
 }
 
+// newStream returns a stream on which nothing is sent before it is ready.
 func newStream(o *sluicev1.Open, beat time.Duration, identity, guest string) *stream {
-	return &stream{
+	s := &stream{
 		identity: identity, guest: guest,
 		attempt: o.GetAttempt(), limit: min(o.GetMaxFrameBytes(), maxFrame), pulse: newPulse(wire.Heartbeat(beat, o.GetHeartbeat())),
 		wake: make(chan struct{}, 1), over: make(chan struct{}),
 	}
+	s.sending.Lock()
+	return s
+}
+
+// ready sets what sends, and what makes that which is sent.
+func (s *stream) ready(call grpc.ServerStream, next func(idle bool) any) {
+	s.call, s.next = call, next
+	s.sending.Unlock()
 }
 
 // close ends the stream with err, or with OK.
@@ -81,6 +96,41 @@ func (s *stream) poke() {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// flush sends what there is to send, as long as it may go on. Sending is held.
+func (s *stream) flush(idle bool, may func() bool) error {
+	for {
+		select {
+		case <-s.over:
+			return nil
+		default:
+		}
+		if !may() {
+			s.poke()
+			return nil
+		}
+		f := s.next(idle)
+		if f == nil {
+			return nil
+		}
+		if err := s.call.SendMsg(f); err != nil {
+			return err
+		}
+		s.pulse.spoke()
+		idle = false
+	}
+}
+
+// lend sends on the caller's goroutine, unless another one sends already: then that one's
+// is told to look again.
+func (s *stream) lend(may func() bool) (err error) {
+	if !s.sending.TryLock() {
+		s.poke()
+		return nil
+	}
+	defer s.sending.Unlock()
+	return s.flush(false, may)
 }
 
 // errReplaced closes a stream that another one of its subscription has replaced.
@@ -123,9 +173,10 @@ func (s *subscriptions) Subscribe(grpcStream sluicev1.SubscriptionService_Subscr
 	if err != nil {
 		return s.refuse(open, err)
 	}
+	own.ready(grpcStream, held.sender(own))
 	own.pulse.judge(func() { s.silent(open, held, own) })
 	go s.guard(held, own, func() { s.receive(grpcStream, held, own) })
-	go s.guard(held, own, func() { own.close(s.send(grpcStream, held, own)) })
+	go s.guard(held, own, func() { own.close(s.send(held, own)) })
 	// Not the goroutine that sends: a Send that flow control holds up ends only when this
 	// returns.
 	<-own.over
@@ -263,28 +314,28 @@ func (s *subscriptions) silent(o *sluicev1.Open, held session, own *stream) {
 }
 
 // send sends what there is to send, until the stream is over, and returns how.
-func (s *subscriptions) send(grpcStream sluicev1.SubscriptionService_SubscribeServer, held session, own *stream) error {
-	next := held.sender(own)
+func (s *subscriptions) send(held session, own *stream) error {
+	always := func() bool { return true }
 	for due := false; ; {
+		own.sending.Lock()
+		err := own.flush(due, always)
+		own.sending.Unlock()
+		if err != nil {
+			held.broken(own)
+			return err
+		}
+		due = false
 		select {
 		case <-own.over:
 			return own.cause
 		default:
 		}
-		if f := next(due); f != nil {
-			if err := grpcStream.Send(f); err != nil {
-				held.broken(own)
-				return err
-			}
-			own.pulse.spoke()
-			due = false
-			continue
-		}
-		due = false
 		select {
 		case <-own.wake:
 		case <-own.pulse.owes.C:
+			own.sending.Lock()
 			due = own.pulse.due()
+			own.sending.Unlock()
 		case <-own.over:
 		case <-s.n.ctx.Done():
 			// Where the session has just come to its end, its consumer is told that.

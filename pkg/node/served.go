@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,15 +33,15 @@ type served[T any] struct {
 
 	mu      sync.Mutex
 	core    *wire.Producer
-	kept    []item[T] // positions acked+1 to sent
-	bytes   int64     // encoded, of what is kept
-	more    bool      // the last frame has said that its delivery goes on
-	queue   []item[T] // without a position yet
-	runs    []int     // how queue was delivered: the lengths of the deliveries
-	stream  *stream   // nil while detached
-	opened  bool      // Opened was sent on stream
-	leaving bool      // Draining was
-	settled time.Time // when End was sent, and nothing was un-acknowledged any more
+	kept    []chunk[T] // positions acked+1 to sent, as they were put into frames
+	bytes   int64      // encoded, of what is kept
+	more    bool       // the last frame has said that its delivery goes on
+	queue   []chunk[T] // without a position yet: what is left of each delivery
+	waiting int64      // events in queue
+	stream  *stream    // nil while detached
+	opened  bool       // Opened was sent on stream
+	leaving bool       // Draining was
+	settled time.Time  // when End was sent, and nothing was un-acknowledged any more
 	ending  *stage.Ending
 	over    bool // nothing more is sent or taken from the consumer
 	handed  bool // what was held is with the stage again: it delivers no more
@@ -48,11 +49,12 @@ type served[T any] struct {
 	since   time.Time // of the state: attached or detached
 }
 
-// item is an event that is kept, and how often it was tried before.
-type item[T any] struct {
-	event       T
-	bytes       int32 // encoded, once it is
-	attempts    int32
+// chunk is a run of events that were delivered together. They stay as they are, since
+// they may be encoded without the lock.
+type chunk[T any] struct {
+	events      []T
+	bytes       int64 // encoded, once they are
+	attempts    int32 // how often each was tried before
 	redelivered bool
 }
 
@@ -105,15 +107,44 @@ func (v *served[T]) Opened() {}
 func (v *served[T]) Deliver(b stage.Batch[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.handed {
+	if v.handed || len(b.Events) == 0 {
 		return
 	}
-	for _, e := range b.Events {
-		v.queue = append(v.queue, item[T]{event: e, attempts: int32(b.Attempts), redelivered: b.Redelivered})
-	}
-	v.runs = append(v.runs, len(b.Events))
+	v.queue = append(v.queue, chunk[T]{events: slices.Clone(b.Events), attempts: int32(b.Attempts), redelivered: b.Redelivered})
+	v.waiting += int64(len(b.Events))
+}
+
+// Wake implements stage.Sender.
+func (v *served[T]) Wake() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.poke()
 }
+
+// Send implements stage.Sender: the goroutine that has delivered sends it as well, where
+// that is sure not to wait.
+func (v *served[T]) Send() {
+	v.mu.Lock()
+	s := v.stream
+	v.mu.Unlock()
+	if s == nil {
+		return
+	}
+	if err := s.lend(v.light); err != nil {
+		v.broken(s)
+	}
+}
+
+// light reports whether a frame can be sent that does not wait for flow control: gRPC
+// lets a stream have 64 KiB on their way to its connection, and what is acknowledged has
+// arrived.
+func (v *served[T]) light() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.bytes < lightBytes
+}
+
+const lightBytes = 48 << 10
 
 // Ended implements stage.Receiver. What is queued is sent first.
 func (v *served[T]) Ended(e stage.Ending) {
@@ -128,6 +159,14 @@ func (v *served[T]) Ended(e stage.Ending) {
 func (v *served[T]) poke() {
 	if v.stream != nil {
 		v.stream.poke()
+	}
+}
+
+// look pokes the stream where there may be something to send. The lock is held.
+func (v *served[T]) look() {
+	_, _, pending := v.core.Pending()
+	if pending || len(v.queue) > 0 || v.ending != nil || v.core.Ended() {
+		v.poke()
 	}
 }
 
@@ -159,7 +198,7 @@ func (v *served[T]) take(s *stream, f *sluicev1.SubscriberFrame) (todo[T], error
 	if !v.current(s) {
 		return todo[T]{}, nil
 	}
-	defer v.poke()
+	defer v.look()
 	var step wire.Step
 	var done []stage.Range
 	var err error

@@ -67,7 +67,7 @@ func TestDeliveryOnItsWayIsGivenBack(t *testing.T) {
 			l := &late{events: []int{4, 5}, over: make(chan struct{})}
 			p := &published[int]{n: testNode("a", Config{}), port: ints, outlet: l, book: map[subscriber]*entry[int]{}}
 			held, s := open(t, p, 1)
-			next := held.sender(s)
+			next := sends(t, held, s)
 			require.NotNil(t, next(false).GetOpened())
 			l.to.Deliver(stage.Batch[int]{Events: []int{1, 2}})
 			require.Len(t, next(false).GetBatch().GetEvents(), 2)
@@ -103,7 +103,7 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	codec := &pausing{Codec: ints.Codec(), entered: make(chan struct{}), leave: make(chan struct{})}
 	p := &published[int]{n: testNode("a", Config{}), port: wire.New[int]("numbers", codec), outlet: l, book: map[subscriber]*entry[int]{}}
 	held, s := open(t, p, 1)
-	next := held.sender(s)
+	next := sends(t, held, s)
 	require.NotNil(t, next(false).GetOpened())
 	l.to.Deliver(stage.Batch[int]{Events: []int{1, 2, 3}})
 	old := make(chan *sluicev1.ProducerFrame)
@@ -128,7 +128,7 @@ func TestReplacedWhileEncoding(t *testing.T) {
 	held.violated(s, wire.RuleAskNotPositive)
 	require.False(t, held.(*served[int]).detached())
 	require.Len(t, p.sessions(), 1)
-	next = held.sender(other)
+	next = sends(t, held, other)
 	require.NotNil(t, next(false).GetOpened())
 	require.EqualValues(t, 1, next(false).GetBatch().GetFirst())
 	require.EqualValues(t, 4, next(false).GetBatch().GetFirst())
@@ -156,7 +156,7 @@ func TestResumeThatCannotBeRight(t *testing.T) {
 	l := &late{over: make(chan struct{})}
 	p := &published[int]{n: testNode("a", Config{}), port: ints, outlet: l, book: map[subscriber]*entry[int]{}}
 	held, s := open(t, p, 1)
-	next := held.sender(s)
+	next := sends(t, held, s)
 	require.NotNil(t, next(false).GetOpened())
 	l.to.Deliver(stage.Batch[int]{Events: []int{1, 2}})
 	require.Len(t, next(false).GetBatch().GetEvents(), 2)
@@ -189,4 +189,14 @@ func TestAskThatCrossesEnd(t *testing.T) {
 	require.False(t, halfClose)
 	_, halfClose = i.core.Next()
 	require.True(t, halfClose)
+}
+
+// sends is what a session sends on a stream, as messages.
+func sends(t *testing.T, held session, on *stream) func(idle bool) *sluicev1.ProducerFrame {
+	next := held.sender(on)
+	return func(idle bool) *sluicev1.ProducerFrame {
+		m, err := decoded(next(idle))
+		require.NoError(t, err)
+		return m
+	}
 }

@@ -41,6 +41,8 @@ type outlet[T any] struct {
 	maxAttempts int
 	bury        func(rest []Returned[T], why error)
 	reports     int // that are not made yet
+	// lent is the sender that was delivered to last: whoever gives up the lock sends.
+	lent Sender
 	// changed, where it is set, is told under the lock of each subscriber that arrives
 	// or leaves. untold counts those that OnSubscribers has not been told of.
 	changed  func(SubscriberChange)
@@ -98,7 +100,12 @@ func (o *outlet[T]) unlock(err *error) {
 			crashed = o.crashed
 		}
 	}
+	lent := o.lent
+	o.lent = nil
 	o.mu.Unlock()
+	if lent != nil {
+		lent.Send()
+	}
 	crashed(failure)
 	if len(reports) > 0 {
 		o.report(reports)
@@ -133,6 +140,9 @@ func (o *outlet[T]) flush() (reports []order[T]) {
 		if err := t.carryOut(); err != nil {
 			o.core.refuse(t.sub, err)
 		}
+		if t.sub.sender != nil && len(t.batch.Events) > 0 {
+			o.lend(t.sub.sender)
+		}
 	}
 	clear(o.core.todo)
 	o.core.todo = o.core.todo[:0]
@@ -156,6 +166,15 @@ func (t *order[T]) carryOut() (err error) {
 		t.sub.receiver.Deliver(t.batch)
 	}
 	return nil
+}
+
+// lend notes that a sender was delivered to. Only the last one is sent for by the
+// goroutine that delivers: the others can do so at the same time.
+func (o *outlet[T]) lend(s Sender) {
+	if o.lent != nil && o.lent != s {
+		o.lent.Wake()
+	}
+	o.lent = s
 }
 
 // report tells the user of discards, without the lock; a panic fails the stage. What

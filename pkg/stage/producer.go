@@ -52,6 +52,7 @@ type outflow[T any] struct {
 	id       dispatch.ID
 	terms    Terms
 	receiver Receiver[T]
+	sender   Sender // the receiver, where it is one; or nil
 	// keep, where it is set, says which events it gets.
 	keep   func(T) bool
 	ledger credit.Ledger
@@ -116,6 +117,7 @@ func (p *producer[T]) join(terms Terms, keep func(T) bool, r Receiver[T]) (*outf
 	}
 	p.lastID = id
 	sub := &outflow[T]{id: id, terms: terms, keep: keep, receiver: r}
+	sub.sender, _ = r.(Sender)
 	p.subs = append(p.subs, sub)
 	p.joined++
 	p.todo = append(p.todo, order[T]{sub: sub, opened: true, joined: p.joined})

@@ -39,6 +39,18 @@ type Receiver[T any] interface {
 	Ended(e Ending)
 }
 
+// A Sender is a [Receiver] that sends what it is handed somewhere else, which takes longer
+// than Deliver may. After one or several calls of Deliver the producer calls one of the
+// two methods.
+type Sender interface {
+	// Wake is for a goroutine of the receiver's own to send. It returns at once.
+	Wake()
+	// Send is called by the goroutine that has delivered, without a lock of the producer's:
+	// it may send on that goroutine, which saves a hand-over, as far as that does not wait
+	// for the other side.
+	Send()
+}
+
 // An Upstream is a producer as its consumer sees it. Its methods may be called
 // from any goroutine, also from several at once, and do not wait for a handler.
 // After the subscription has ended they do nothing.

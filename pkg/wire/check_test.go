@@ -106,10 +106,10 @@ func TestCheckProducerFrame(t *testing.T) {
 
 	opened := OpenedFrame(7, p, limits)
 	require.Equal(t, "epoch:7 granted:10 next:1 max_unacked_events:5 max_unacked_bytes:1048576 max_frame_bytes:1048576 heartbeat:{seconds:10}", oneLine(opened.GetOpened()))
-	batch := BatchFrame(Batch{First: 3, Events: events, Attempts: []int32{0, 2}, More: true, Backlog: 9})
+	batch := batchFrame(&sluicev1.Batch{First: 3, Events: events, Attempts: []int32{0, 2}, More: true, Backlog: 9})
 	require.Equal(t, `first:3 events:"\x01" events:"" attempts:0 attempts:2 more:true backlog:9`, oneLine(batch.GetBatch()))
 	for _, f := range []*sluicev1.ProducerFrame{
-		opened, batch, BatchFrame(Batch{First: 1, Events: events}), IdleFrame(3, 4), DrainingFrame(time.Second), EndFrame(end),
+		opened, batch, batchFrame(&sluicev1.Batch{First: 1, Events: events}), IdleFrame(3, 4), DrainingFrame(time.Second), EndFrame(end),
 	} {
 		require.NoError(t, CheckProducerFrame(f), "%v", f)
 	}
@@ -130,12 +130,12 @@ func TestCheckProducerFrame(t *testing.T) {
 	f(RuleBadFrame, open(func(o *sluicev1.Opened) { o.MaxUnackedEvents = 0 }))
 	f(RuleBadFrame, open(func(o *sluicev1.Opened) { o.MaxUnackedBytes = 0 }))
 	f(RuleBadFrame, open(func(o *sluicev1.Opened) { o.MaxFrameBytes = 0 }))
-	f(RuleEmptyBatch, BatchFrame(Batch{First: 1}))
-	f(RuleBadFrame, BatchFrame(Batch{First: 0, Events: events}))
-	f(RuleBadFrame, BatchFrame(Batch{First: math.MaxInt64 - 1, Events: events}))
-	f(RuleBadFrame, BatchFrame(Batch{First: 1, Events: events, Backlog: -1}))
-	f(RuleBadAttempts, BatchFrame(Batch{First: 1, Events: events, Attempts: []int32{1}}))
-	f(RuleBadAttempts, BatchFrame(Batch{First: 1, Events: events, Attempts: []int32{1, -1}}))
+	f(RuleEmptyBatch, batchFrame(&sluicev1.Batch{First: 1}))
+	f(RuleBadFrame, batchFrame(&sluicev1.Batch{First: 0, Events: events}))
+	f(RuleBadFrame, batchFrame(&sluicev1.Batch{First: math.MaxInt64 - 1, Events: events}))
+	f(RuleBadFrame, batchFrame(&sluicev1.Batch{First: 1, Events: events, Backlog: -1}))
+	f(RuleBadAttempts, batchFrame(&sluicev1.Batch{First: 1, Events: events, Attempts: []int32{1}}))
+	f(RuleBadAttempts, batchFrame(&sluicev1.Batch{First: 1, Events: events, Attempts: []int32{1, -1}}))
 	f(RuleBadFrame, IdleFrame(-1, 0))
 	f(RuleBadFrame, IdleFrame(0, -1))
 	f(RuleBadFrame, DrainingFrame(-1))

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/binary"
+	"errors"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,9 +18,9 @@ func Room(limit int64) int64 { return max(limit-besides, 0) }
 // cost is the room that an event of n encoded bytes takes, its attempts included.
 func cost(n int) int64 { return int64(1 + protowire.SizeBytes(n) + 5) }
 
-// Cut encodes as many events as the next frame of their delivery takes, and
-// appends the encodings to dst. It returns how many those are; the delivery goes
-// on in another frame when they are not all.
+// Cut encodes as many events as the next frame of their delivery takes, and appends
+// them to dst as a [Batch] carries them: each behind its tag and its length. It returns
+// how many those are; the delivery goes on in another frame when they are not all.
 //
 // A frame is full when its events take room bytes. Only an event that is alone in
 // its frame may take more, up to limit. Both are as [Room] returns them.
@@ -26,48 +28,55 @@ func cost(n int) int64 { return int64(1 + protowire.SizeBytes(n) + 5) }
 // An error, by RuleEventTooLarge or RuleEncode, is about events[0], and nothing is
 // appended: the caller discards that event by name, and goes on behind it. Events
 // are cut before they are emitted, so that what is discarded takes no position.
-func Cut[T any](codec Codec[T], events []T, room, limit int64, dst [][]byte) (frame [][]byte, n int, err error) {
-	var buf []byte
+func Cut[T any](codec Codec[T], events []T, room, limit int64, dst []byte) (packed []byte, n int, err error) {
 	var used int64
+	width := 1 // of the length; events of one delivery tend to be alike
 	for _, event := range events {
-		start := len(buf)
-		if buf, err = codec.Append(buf, event); err != nil {
+		start, at := len(dst), len(dst)+1+width
+		out := append(dst, eventTag, 0)
+		if width > 1 {
+			out = append(out, zeros[:width-1]...)
+		}
+		out, err := codec.Append(out, event)
+		if err == nil && len(out) < at {
+			err = errors.New("what it returned is shorter than what it was given")
+		}
+		if err != nil {
 			if n > 0 {
 				break // it comes first in the next frame
 			}
 			return dst, 0, broken(RuleEncode, "codec %s cannot write a %s: %v", codec.Name(), codec.EventType(), err)
 		}
-		size := cost(len(buf) - start)
+		length := len(out) - at
+		size := cost(length)
 		if n == 0 && size > limit {
-			return dst, 0, broken(RuleEventTooLarge, "an event of %d bytes, where a frame has room for %d", len(buf)-start, limit).
+			return dst, 0, broken(RuleEventTooLarge, "an event of %d bytes, where a frame has room for %d", length, limit).
 				hint("raise the largest frame at both ends, or split the event")
 		}
 		if n > 0 && used+size > room {
 			break
 		}
-		if n == 0 && len(events) > 1 {
-			// Events of one delivery tend to be alike: make room for all of them at once.
-			buf = slices.Grow(buf, int(min(room, int64(len(buf)+1)*int64(len(events)))))
+		if w := protowire.SizeVarint(uint64(length)); w != width {
+			out = slices.Grow(out, max(w-width, 0))[:len(out)+w-width]
+			copy(out[start+1+w:], out[at:at+length])
+			width = w
 		}
-		// What an earlier, smaller buf holds stays valid when append moves it.
-		dst = append(dst, buf[start:len(buf):len(buf)])
+		if n == 0 && len(events) > 1 {
+			out = slices.Grow(out, int(min(room, int64(len(out)-start)*int64(len(events)-1))))
+		}
+		binary.PutUvarint(out[start+1:], uint64(length))
+		dst = out
 		used += size
 		n++
 	}
 	return dst, n, nil
 }
 
-// Fit returns how many of the events, encoded before, the next frame takes: as many
-// as Room bytes hold, and at least one.
-func Fit(events [][]byte, room int64) int {
-	var used int64
-	for i, event := range events {
-		if used += cost(len(event)); used > room && i > 0 {
-			return i
-		}
-	}
-	return len(events)
-}
+// eventTag stands before every event of a Batch, and zeros where the rest of its length
+// will.
+const eventTag = byte(batchEvents)<<3 | byte(protowire.BytesType)
+
+var zeros [binary.MaxVarintLen64]byte
 
 // Decode decodes events, and appends them to dst. They may keep the memory of what
 // they are decoded from.

@@ -29,66 +29,60 @@ const (
 	batchBacklog  protowire.Number = 5
 )
 
-// FrameSize returns how many bytes [AppendFrame] appends for m.
-func FrameSize(m proto.Message) int {
-	if number, size, ok := byHand(m); ok {
+// FrameSize returns how many bytes [AppendFrame] appends for a frame of a consumer.
+func FrameSize(f *sluicev1.SubscriberFrame) int {
+	if number, size, ok := byHand(f); ok {
 		return protowire.SizeTag(number) + protowire.SizeBytes(size)
 	}
-	return proto.Size(m)
+	return proto.Size(f)
 }
 
-// AppendFrame appends the encoding of m, a frame of either side, to dst.
-func AppendFrame(dst []byte, m proto.Message) ([]byte, error) {
-	number, size, ok := byHand(m)
+// AppendFrame appends the encoding of a frame of a consumer to dst.
+func AppendFrame(dst []byte, f *sluicev1.SubscriberFrame) ([]byte, error) {
+	number, size, ok := byHand(f)
 	if !ok {
-		return proto.MarshalOptions{}.MarshalAppend(dst, m)
+		return proto.MarshalOptions{}.MarshalAppend(dst, f)
 	}
 	dst = protowire.AppendTag(dst, number, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(size))
-	switch f := m.(type) {
-	case *sluicev1.ProducerFrame:
-		return appendBatch(dst, f.GetBatch()), nil
-	case *sluicev1.SubscriberFrame:
-		if a := f.GetAsk(); a != nil {
-			dst = appendInt(dst, askN, a.GetN())
-			return appendInt(dst, askAcked, a.GetAcked()), nil
-		}
-		return appendInt(dst, ackAcked, f.GetAck().GetAcked()), nil
+	if a := f.GetAsk(); a != nil {
+		dst = appendInt(dst, askN, a.GetN())
+		return appendInt(dst, askAcked, a.GetAcked()), nil
 	}
-	return dst, nil
+	return appendInt(dst, ackAcked, f.GetAck().GetAcked()), nil
 }
 
 // byHand reports whether a frame is written by hand, as which field, and how many
 // bytes that has.
-func byHand(m proto.Message) (number protowire.Number, size int, ok bool) {
-	switch f := m.(type) {
-	case *sluicev1.ProducerFrame:
-		if b, ok := f.GetFrame().(*sluicev1.ProducerFrame_Batch); ok {
-			return frameBatch, sizeBatch(b.Batch), true
-		}
-	case *sluicev1.SubscriberFrame:
-		switch f := f.GetFrame().(type) {
-		case *sluicev1.SubscriberFrame_Ask:
-			return frameAsk, sizeInt(f.Ask.GetN()) + sizeInt(f.Ask.GetAcked()), len(f.Ask.GetDone()) == 0
-		case *sluicev1.SubscriberFrame_Ack:
-			return frameAck, sizeInt(f.Ack.GetAcked()), len(f.Ack.GetDone()) == 0
-		}
+func byHand(f *sluicev1.SubscriberFrame) (number protowire.Number, size int, ok bool) {
+	switch f := f.GetFrame().(type) {
+	case *sluicev1.SubscriberFrame_Ask:
+		return frameAsk, sizeInt(f.Ask.GetN()) + sizeInt(f.Ask.GetAcked()), len(f.Ask.GetDone()) == 0
+	case *sluicev1.SubscriberFrame_Ack:
+		return frameAck, sizeInt(f.Ack.GetAcked()), len(f.Ack.GetDone()) == 0
 	}
 	return 0, 0, false
 }
 
-func sizeBatch(b *sluicev1.Batch) int {
-	size := sizeInt(b.GetFirst()) + sizeInt(b.GetBacklog())
-	if b.GetMore() {
-		size += 2
+// Frame returns the encoding of the frame in two parts, so that its events are copied no
+// more: body is b.Events with what follows them appended, and head is made for it.
+func (b Batch) Frame() (head, body []byte) {
+	body = b.Events
+	if n := sizeAttempts(b.Attempts); n > 0 {
+		body = protowire.AppendTag(body, batchAttempts, protowire.BytesType)
+		body = protowire.AppendVarint(body, uint64(n))
+		for _, a := range b.Attempts {
+			body = protowire.AppendVarint(body, uint64(int64(a)))
+		}
 	}
-	for _, e := range b.GetEvents() {
-		size += 1 + protowire.SizeBytes(len(e))
+	if b.More {
+		body = appendInt(body, batchMore, 1)
 	}
-	if n := sizeAttempts(b.GetAttempts()); n > 0 {
-		size += 1 + protowire.SizeBytes(n)
-	}
-	return size
+	body = appendInt(body, batchBacklog, b.Backlog)
+	head = make([]byte, 0, 24)
+	head = protowire.AppendTag(head, frameBatch, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(sizeInt(b.First)+len(body)))
+	return appendInt(head, batchFirst, b.First), body
 }
 
 func sizeAttempts(attempts []int32) (size int) {
@@ -96,25 +90,6 @@ func sizeAttempts(attempts []int32) (size int) {
 		size += protowire.SizeVarint(uint64(int64(a)))
 	}
 	return size
-}
-
-func appendBatch(dst []byte, b *sluicev1.Batch) []byte {
-	dst = appendInt(dst, batchFirst, b.GetFirst())
-	for _, e := range b.GetEvents() {
-		dst = protowire.AppendTag(dst, batchEvents, protowire.BytesType)
-		dst = protowire.AppendBytes(dst, e)
-	}
-	if n := sizeAttempts(b.GetAttempts()); n > 0 {
-		dst = protowire.AppendTag(dst, batchAttempts, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(n))
-		for _, a := range b.GetAttempts() {
-			dst = protowire.AppendVarint(dst, uint64(int64(a)))
-		}
-	}
-	if b.GetMore() {
-		dst = appendInt(dst, batchMore, 1)
-	}
-	return appendInt(dst, batchBacklog, b.GetBacklog())
 }
 
 // sizeInt and appendInt are for fields of one byte's tag; zero is not written.
@@ -140,7 +115,7 @@ func ReadProducerFrame(data []byte, f *sluicev1.ProducerFrame) error {
 	if body, ok := only(data, frameBatch); ok {
 		held, ok := f.Frame.(*sluicev1.ProducerFrame_Batch)
 		if !ok || held.Batch == nil {
-			held = BatchFrame(Batch{}).Frame.(*sluicev1.ProducerFrame_Batch)
+			held = &sluicev1.ProducerFrame_Batch{Batch: new(sluicev1.Batch)}
 		}
 		if readBatch(body, held.Batch) {
 			f.Frame = held

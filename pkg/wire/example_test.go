@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluicenet/sluice/pkg/wire"
+	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
 // Reading is an event of a sensor.
@@ -41,10 +42,13 @@ func ExampleNew() {
 	fmt.Println(weather.Name(), weather.EventType(), weather.Codec().Name())
 
 	events := []Reading{{Sensor: 1, Value: -4}, {Sensor: 2, Value: 21}}
-	frame, n, err := wire.Cut(weather.Codec(), events, wire.Room(64<<10), wire.Room(1<<20), nil)
+	packed, n, err := wire.Cut(weather.Codec(), events, wire.Room(64<<10), wire.Room(1<<20), nil)
 	fmt.Println(n, err)
 
-	got, err := wire.Decode(weather.Codec(), frame, nil)
+	head, body := wire.Batch{First: 1, Events: packed}.Frame()
+	var frame sluicev1.ProducerFrame
+	_ = wire.ReadProducerFrame(append(head, body...), &frame)
+	got, err := wire.Decode(weather.Codec(), frame.GetBatch().GetEvents(), nil)
 	fmt.Println(got, err)
 	// Output:
 	// weather example.com/weather.Reading fixed

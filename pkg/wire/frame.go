@@ -73,28 +73,14 @@ func OpenedFrame(epoch uint64, p *Producer, l Limits) *sluicev1.ProducerFrame {
 	}}}
 }
 
-// BatchFrame returns a frame with events at positions from b.First, made of one
-// piece. It keeps the slices of b.
-func BatchFrame(b Batch) *sluicev1.ProducerFrame {
-	f := new(struct {
-		frame sluicev1.ProducerFrame
-		kind  sluicev1.ProducerFrame_Batch
-		batch sluicev1.Batch
-	})
-	f.batch.First, f.batch.Events, f.batch.Attempts = b.First, b.Events, b.Attempts
-	f.batch.More, f.batch.Backlog = b.More, b.Backlog
-	f.kind.Batch = &f.batch
-	f.frame.Frame = &f.kind
-	return &f.frame
-}
-
-// Batch is what a Batch frame says.
+// Batch is what a Batch frame says. There are many of them, so they are written by
+// [Batch.Frame], and not made as messages.
 type Batch struct {
 	// First is the position of the first event.
 	First int64
-	// Events are encoded. Attempts says how often each was tried before; it is nil
-	// when none was.
-	Events   [][]byte
+	// Events are encoded, as [Cut] returns them. Attempts says how often each was tried
+	// before; it is nil when none was.
+	Events   []byte
 	Attempts []int32
 	// More says that the delivery goes on in the next frame.
 	More bool

@@ -151,7 +151,7 @@ func (w *world) pEmits(n int64) {
 func (w *world) pWrites(n int64) {
 	first, _, _ := w.p.Pending()
 	ids := w.ring[first-w.p.Acked()-1:][:n]
-	f := BatchFrame(Batch{First: first, Events: make([][]byte, n)})
+	f := batchFrame(&sluicev1.Batch{First: first, Events: make([][]byte, n)})
 	w.answer(w.ofP(), letter{down: f, ids: ids, key: fmt.Sprint("batch", first, ids)})
 	w.p.Wrote(first + n - 1)
 }
