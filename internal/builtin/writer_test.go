@@ -14,13 +14,17 @@ var errFull = errors.New("full")
 // small has room for a few bytes now and then.
 type small struct {
 	strings.Builder
-	room func() int // less than 0 is enough
+	rooms []int // of the writes to come; less than 0 is enough, as it is behind the last
 }
 
 func (s *small) Write(p []byte) (int, error) {
-	if n := s.room(); n >= 0 && n < len(p) {
-		s.Builder.Write(p[:n])
-		return n, errFull
+	if len(s.rooms) > 0 {
+		n := s.rooms[0]
+		s.rooms = s.rooms[1:]
+		if n >= 0 && n < len(p) {
+			s.Builder.Write(p[:n])
+			return n, errFull
+		}
 	}
 	return s.Builder.Write(p)
 }
@@ -31,13 +35,7 @@ func TestTornLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOfN(rapid.StringMatching(`[ab]{0,4}`), 1, 20).Draw(t, "events")
 		skips := rapid.Bool().Draw(t, "skips")
-		failures := 0
-		out := &small{room: func() int {
-			if failures++; failures > 30 {
-				return -1
-			}
-			return rapid.IntRange(-1, 8).Draw(t, "room")
-		}}
+		out := &small{rooms: rapid.SliceOfN(rapid.IntRange(-1, 8), 0, 30).Draw(t, "rooms")}
 		w := &lineWriter{to: out}
 		given := map[string]bool{"": true}
 		var want []string
