@@ -74,8 +74,10 @@ func TestWhoIsRefused(t *testing.T) {
 		require.Equal(t, "running", g.Inspect().State)
 		stop()
 		require.ErrorIs(t, wait(), context.Canceled)
-		_, err = stage.Subscribe(t.Context(), idle(), g) // SUB-04
+		late := &byHand{}
+		_, err = stage.Subscribe[int](t.Context(), late, g) // SUB-04
 		require.ErrorIs(t, err, stage.ErrEnded)
+		require.Empty(t, late.cancels.get(), "the producer has not seen it")
 		sink, _ := keeper()
 		_, err = stage.Subscribe(t.Context(), g, sink) // SUB-05
 		require.ErrorIs(t, err, stage.ErrEnded)
