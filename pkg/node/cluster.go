@@ -134,6 +134,7 @@ func (c *cluster) reconcile() {
 		c.fetch()
 		c.prune()
 		c.n.noticeEnds()
+		c.n.noticeUnrun()
 		c.mu.Lock()
 		dirty := c.dirty
 		c.dirty = false

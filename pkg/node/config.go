@@ -147,6 +147,8 @@ type tuning struct {
 	// rejoin is how often nodes that are not there are called.
 	rejoin struct{ alone, every time.Duration }
 	forget time.Duration // after which a node that is gone is not shown any more
+	// unrun is after how long it is said that nobody runs a stage that is published.
+	unrun time.Duration
 	// young is how long a node may not know yet who else has come.
 	young time.Duration
 
@@ -167,6 +169,7 @@ func newTuning() tuning {
 		gossip:    func(*memberlist.Config) {},
 		reload:    5 * time.Second,
 		forget:    forgetAfter,
+		unrun:     10 * time.Second,
 		young:     2 * time.Second,
 
 		subscribe: subscribe,

@@ -62,6 +62,8 @@ type publication interface {
 	// flow, and must return at once.
 	tap(show func(n int, encode func(i int) func() []byte)) (stop func(), err error)
 	done() <-chan struct{}
+	// noticeUnrun warns, once, when nobody runs the stage.
+	noticeUnrun()
 }
 
 // published is an outlet on the network, and the sessions of its subscribers.
@@ -71,6 +73,7 @@ type published[T any] struct {
 	outlet stage.Outlet[T]
 
 	size atomic.Int64 // of an event, on the average of the last frame; 0 before that
+	run  unrun
 
 	mu   sync.Mutex
 	book map[subscriber]*entry[T]

@@ -77,7 +77,7 @@ func TestWhoIsRefused(t *testing.T) {
 		late := &byHand{}
 		_, err = stage.Subscribe[int](t.Context(), late, g) // SUB-04
 		require.ErrorIs(t, err, stage.ErrEnded)
-		require.Empty(t, late.cancels.get(), "the producer has not seen it")
+		require.Empty(t, late.attached.get(), "the producer has not seen it")
 		sink, _ := keeper()
 		_, err = stage.Subscribe(t.Context(), g, sink) // SUB-05
 		require.ErrorIs(t, err, stage.ErrEnded)
