@@ -11,10 +11,10 @@
 //
 //   - completed: somebody has completed, nobody is followed any more, and as many
 //     publishers as were expected have completed. Who has left otherwise does not count;
-//   - refused: a publisher has refused for good, and nobody else is to be followed;
 //   - as the last member went, when nobody is left: after the window, since a
 //     replacement may come, or as soon as it is certain that the publisher is there,
-//     stays, and has nothing more to send.
+//     stays, and has nothing more to send. So a publisher that refuses for good ends what
+//     has no other; where others were followed, it counts for nothing.
 //
 // A group that never had a member, or that waits for publishers it expects, waits
 // without a limit. Discovery ends no member that has been accepted once: the streams

@@ -230,7 +230,99 @@ func TestRefused(t *testing.T) {
 	s.Unready(b)
 	s.quiet() // b may take it
 	s.ends(b, Refused)
+	require.Nil(t, s.after(900*time.Millisecond).Over, "others may be found")
+	require.Equal(t, errBoom, s.Last().Err, "and it is said meanwhile")
+	s.now = s.now.Add(100 * time.Millisecond)
 	s.over(Refused)
+}
+
+// More of those that do not fit are nothing to wait for.
+func TestRefusedWhileMoreAreExpected(t *testing.T) {
+	s := newScene(t, Terms{Expect: 2})
+	s.sees(a)
+	s.joins(a)
+	s.ends(a, Refused)
+	s.now = s.now.Add(time.Second)
+	s.over(Refused)
+}
+
+func TestRefusedByTheFirst(t *testing.T) {
+	for _, terms := range []Terms{{}, {One: true}, {Expect: 1}} {
+		s := newScene(t, terms)
+		s.sees(a)
+		s.joins(a)
+		s.ends(a, Refused)
+		require.Nil(t, s.next().Over)
+		s.sees(a, b)
+		s.open(b)
+		s.quiet()
+		s.ends(b, Completed)
+		s.over(Completed)
+	}
+}
+
+func TestRefusedByOneThatIsGone(t *testing.T) {
+	s := newScene(t, Terms{})
+	s.sees(a)
+	s.joins(a)
+	s.ends(a, Refused)
+	s.sees()
+	s.quiet()
+	s.sees(b)
+	s.open(b)
+}
+
+// Who was never followed changes nothing for those who were.
+func TestRefusedBesideOthers(t *testing.T) {
+	s := newScene(t, Terms{})
+	s.sees(a)
+	s.open(a)
+	s.ends(a, Shutdown)
+	s.sees(b)
+	s.joins(b)
+	s.ends(b, Refused)
+	require.Equal(t, Refused, s.Last().How, "it is said")
+	require.Nil(t, s.after(29*time.Second).Over, "a may come back")
+	s.now = s.now.Add(time.Second)
+	s.over(Shutdown)
+
+	s = newScene(t, Terms{Expect: 2})
+	s.sees(a)
+	s.open(a)
+	s.ends(a, Completed)
+	s.sees(b)
+	s.joins(b)
+	s.ends(b, Refused)
+	s.quiet()
+	s.sees(c)
+	s.open(c)
+	s.ends(c, Completed)
+	s.over(Completed)
+}
+
+// One that has refused after it was followed is a loss as any other, where somebody has
+// completed: others are expected, for the window.
+func TestRefusedInTheMiddle(t *testing.T) {
+	s := newScene(t, Terms{Expect: 2})
+	s.sees(a, b)
+	s.open(a, b)
+	s.ends(a, Completed)
+	s.ends(b, Refused)
+	require.Nil(t, s.after(29*time.Second).Over)
+	s.now = s.now.Add(time.Second)
+	s.over(Refused)
+}
+
+func TestWhoRestsIsWaitedFor(t *testing.T) {
+	s := newScene(t, Terms{})
+	s.sees(a, b)
+	s.open(a, b)
+	s.ends(b, Lost)
+	s.ends(a, Completed)
+	require.Nil(t, s.next().Over, "b is joined again in a moment")
+	require.Equal(t, []ID{b}, s.after(time.Second).Join)
+	s.ends(b, Completed)
+	s.over(Completed)
 }
 
 func TestWhoLeavesIsNotJoined(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -192,6 +193,37 @@ func TestExpectAndRefusal(t *testing.T) {
 	}
 	require.NoError(t, runB.wait())
 	got.inOrder(t, 4)
+}
+
+// A publisher of another type that is found first is said, and does not end what has
+// others a moment later.
+func TestMismatchBesideOthers(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]OutletOption{"all": nil, "one": {One()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := testNode("other", Config{})
+			texts := stage.FromSeq(slices.Values([]string{"x"}))
+			Publish(other, wire.JSON[string]("numbers"), texts)
+			start(t, other, texts)
+			b := testNode("b", Config{Join: join(other)})
+			b.tuning.settle = patience
+			var got record
+			sink := got.sink("sink")
+			stage.Connect(Outlet(b, ints, opts...), sink)
+			runB := start(t, b, sink)
+			eventually(t, "it is said whom it does not fit", func() bool {
+				rows := b.inboundAll()
+				return len(rows) == 1 && strings.Contains(rows[0].row().GetReason(), "carries string, and the subscriber wants int")
+			})
+			a := testNode("a", Config{Join: join(b)})
+			source := numbers(3)
+			Publish(a, ints, source)
+			start(t, a, source)
+			require.NoError(t, runB.wait())
+			got.inOrder(t, 3)
+		})
+	}
 }
 
 // A partition is that of every publisher.
