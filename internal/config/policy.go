@@ -163,8 +163,10 @@ func action(p *problems, path string, v *value, want string) Action {
 // each once.
 func (f *File) DeadLetters() []string {
 	var names []string
+	seen := map[string]bool{"": true}
 	for _, s := range f.Stages {
-		if s.DeadLetter != "" && !slices.Contains(names, s.DeadLetter) {
+		if !seen[s.DeadLetter] {
+			seen[s.DeadLetter] = true
 			names = append(names, s.DeadLetter)
 		}
 	}
