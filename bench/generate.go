@@ -14,6 +14,7 @@ type Generator struct {
 	rate  float64 // events in a second; 0 for as many as are asked for
 	begun time.Time
 	body  []byte
+	made  [][]byte
 }
 
 func newGenerator(s Spec) *Generator {
@@ -58,13 +59,15 @@ func (g *Generator) Put(b []byte) {
 	g.next++
 }
 
-// Make returns the next n events, in memory of their own.
+// Make returns the next n events, in memory of their own. The slice is valid until the
+// next call.
 func (g *Generator) Make(n int) [][]byte {
 	slab := make([]byte, n*g.size)
-	events := make([][]byte, n)
-	for i := range events {
-		events[i] = slab[i*g.size : (i+1)*g.size : (i+1)*g.size]
-		g.Put(events[i])
+	g.made = g.made[:0]
+	for i := range n {
+		event := slab[i*g.size : (i+1)*g.size : (i+1)*g.size]
+		g.Put(event)
+		g.made = append(g.made, event)
 	}
-	return events
+	return g.made
 }

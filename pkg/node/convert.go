@@ -10,7 +10,9 @@ import (
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
 
-// guarded is a codec whose panics are errors, about the event that they are about.
+// guarded is a codec whose panics are errors, about the event that they are about. That
+// costs something for every event, so it is used where one has panicked: see cut and
+// decode.
 type guarded[T any] struct{ wire.Codec[T] }
 
 func (g guarded[T]) Append(dst []byte, event T) (out []byte, err error) {
@@ -21,6 +23,26 @@ func (g guarded[T]) Append(dst []byte, event T) (out []byte, err error) {
 func (g guarded[T]) Decode(data []byte) (event T, err error) {
 	defer recoverTo(&err)
 	return g.Codec.Decode(data)
+}
+
+// cut is wire.Cut with a codec that may panic.
+func cut[T any](codec wire.Codec[T], events []T, room, limit int64, dst []byte) (packed []byte, n int, err error) {
+	defer func() {
+		if recover() != nil {
+			packed, n, err = wire.Cut(guarded[T]{codec}, events, room, limit, dst)
+		}
+	}()
+	return wire.Cut(codec, events, room, limit, dst)
+}
+
+// decode is wire.Decode with a codec that may panic.
+func decode[T any](codec wire.Codec[T], events [][]byte, dst []T) (out []T, err error) {
+	defer func() {
+		if recover() != nil {
+			out, err = wire.Decode(guarded[T]{codec}, events, dst)
+		}
+	}()
+	return wire.Decode(codec, events, dst)
 }
 
 func recoverTo(err *error) {

@@ -31,6 +31,7 @@ func (v *served[T]) release(n int64) {
 		freed += bytes
 		n -= part
 		if len(c.events) == 0 {
+			v.spare.put(c.room)
 			*c = chunk[T]{}
 			v.kept = v.kept[1:]
 		}

@@ -51,7 +51,7 @@ type inflow[T any] struct {
 func newInflow[T any](g *following[T], at publisher) *inflow[T] {
 	session := g.n.sessions.Add(1)
 	return &inflow[T]{
-		n: g.n, g: g, at: at, port: g.port, codec: guarded[T]{g.port.Codec()}, terms: g.terms, about: g.about, session: session,
+		n: g.n, g: g, at: at, port: g.port, codec: g.port.Codec(), terms: g.terms, about: g.about, session: session,
 		core: wire.NewConsumer(g.n.incarnation, session, 0),
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{}),
 		state: "opening", since: time.Now(), why: fmt.Errorf("node %q is about to be asked", at.node),

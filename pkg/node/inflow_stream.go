@@ -211,7 +211,7 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	if err != nil || !take {
 		return err
 	}
-	if r.events, err = wire.Decode(i.codec, b.GetEvents(), r.events); err != nil {
+	if r.events, err = decode(i.codec, b.GetEvents(), r.events); err != nil {
 		return err
 	}
 	if a := b.GetAttempts(); len(a) > 0 {

@@ -19,6 +19,7 @@ func (v *served[T]) finish(cause error) {
 	v.p.n.budget.free(v.bytes)
 	v.bytes = 0
 	v.kept, v.queue, v.waiting, v.handed = nil, nil, 0, true
+	v.spare.close()
 }
 
 // broken implements session: the session waits for another stream, inside its window.
@@ -105,6 +106,7 @@ func (v *served[T]) resume(o wire.Opening, s *stream) (todo[T], error) {
 		v.stream.close(errReplaced)
 	}
 	v.stream, v.since = s, time.Now()
+	v.spare.close() // what the last stream has in hand may be encoded still
 	v.opened, v.more, v.leaving, v.settled = false, false, false, time.Time{}
 	if v.expires != nil {
 		v.expires.Stop()

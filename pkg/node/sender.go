@@ -41,7 +41,7 @@ func (x *sender[T]) next(idle bool) any {
 		pool := mem.DefaultBufferPool()
 		buf := pool.Get(v.p.roomFor(len(x.events)))
 		limit := wire.Room(x.s.limit)
-		data, n, err := wire.Cut(v.codec, x.events, min(limit, frameRoom), limit, (*buf)[:0])
+		data, n, err := cut(v.codec, x.events, min(limit, frameRoom), limit, (*buf)[:0])
 		*buf = data
 		x.events = nil
 		var batch wire.Batch
@@ -222,7 +222,7 @@ func (x *sender[T]) emit(size int64, n int, err error) (b wire.Batch, f *sluicev
 		v.violated(x.s, err)
 		return b, nil, false
 	}
-	v.kept = append(v.kept, chunk[T]{events: c.events[:n:n], bytes: size, attempts: c.attempts, redelivered: c.redelivered})
+	v.kept = append(v.kept, chunk[T]{events: c.events[:n:n], room: c.events[:n:n], bytes: size, attempts: c.attempts, redelivered: c.redelivered})
 	v.bytes += size
 	v.p.n.budget.next() // it may have been its turn, and there may be room for another one
 	v.more = n < len(c.events) && !v.full() && !v.p.n.budget.spent()
@@ -264,16 +264,4 @@ func (v *served[T]) shift(n int) {
 		*c = chunk[T]{}
 		v.queue = v.queue[1:]
 	}
-}
-
-// marks are the attempts of n of its events, nil when none was sent before.
-func (c *chunk[T]) marks(n int) []int32 {
-	if !c.redelivered {
-		return nil
-	}
-	marks := make([]int32, n)
-	for i := range marks {
-		marks[i] = c.attempts
-	}
-	return marks
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -37,25 +36,17 @@ type served[T any] struct {
 	bytes   int64      // encoded, of what is kept
 	more    bool       // the last frame has said that its delivery goes on
 	queue   []chunk[T] // without a position yet: what is left of each delivery
-	waiting int64      // events in queue
-	stream  *stream    // nil while detached
-	opened  bool       // Opened was sent on stream
-	leaving bool       // Draining was
-	settled time.Time  // when End was sent, and nothing was un-acknowledged any more
+	spare   spare[T]
+	waiting int64     // events in queue
+	stream  *stream   // nil while detached
+	opened  bool      // Opened was sent on stream
+	leaving bool      // Draining was
+	settled time.Time // when End was sent, and nothing was un-acknowledged any more
 	ending  *stage.Ending
 	over    bool // nothing more is sent or taken from the consumer
 	handed  bool // what was held is with the stage again: it delivers no more
 	expires *time.Timer
 	since   time.Time // of the state: attached or detached
-}
-
-// chunk is a run of events that were delivered together. They stay as they are, since
-// they may be encoded without the lock.
-type chunk[T any] struct {
-	events      []T
-	bytes       int64 // encoded, once they are
-	attempts    int32 // how often each was tried before
-	redelivered bool
 }
 
 // todo is what follows for the stage.
@@ -73,7 +64,7 @@ func newServed[T any](p *published[T], who subscriber, o *sluicev1.Open, opening
 		return nil, todo[T]{}, err
 	}
 	v := &served[T]{
-		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: p.n.window(o), codec: guarded[T]{p.port.Codec()},
+		p: p, who: who, terms: termsOf(o), triple: opening.Triple, window: p.n.window(o), codec: p.port.Codec(),
 		guest: s.guest, core: core, stream: s, since: time.Now(),
 	}
 	v.up, err = p.outlet.Attach(v.terms, v)
@@ -110,7 +101,7 @@ func (v *served[T]) Deliver(b stage.Batch[T]) {
 	if v.handed || len(b.Events) == 0 {
 		return
 	}
-	v.queue = append(v.queue, chunk[T]{events: slices.Clone(b.Events), attempts: int32(b.Attempts), redelivered: b.Redelivered})
+	v.queue = append(v.queue, chunk[T]{events: append(v.spare.get(len(b.Events)), b.Events...), attempts: int32(b.Attempts), redelivered: b.Redelivered})
 	v.waiting += int64(len(b.Events))
 }
 

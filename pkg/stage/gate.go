@@ -57,8 +57,8 @@ var (
 
 // NewGate returns a gate that calls transform with each batch that arrives.
 //
-// The batch is transform's own for the call, the slice it returns passes to sluice.
-// [Stop] ends the stage well. An error or a panic fails it, or does what OnError says;
+// The batch is transform's own for the call, and the slice it returns, which may be the
+// batch, is free again when it is called next; the events in it are sluice's. [Stop] ends the stage well. An error or a panic fails it, or does what OnError says;
 // with [FailedAt] transform says how far it came. Calls never overlap.
 // ctx ends when the stage has to stop at once.
 func NewGate[In, Out any](transform func(ctx context.Context, events []In) ([]Out, error)) *Gate[In, Out] {

@@ -84,7 +84,8 @@ var (
 // the rest; when it returns none, it is called again after the next ask. It may
 // return more than was wanted: the rest is buffered. It ends the source by returning
 // io.EOF itself, together with its last events; any other error fails the stage,
-// and so does a panic. The slice it returns passes to sluice. Calls never overlap.
+// and so does a panic. The slice it returns is free again when it is called next; the
+// events in it are sluice's. Calls never overlap.
 //
 // Without produce, the source's events are those that are pushed, and those that the
 // handlers of its messages return.
