@@ -30,6 +30,7 @@ func (c Case) local() bool { return c.Name == "local" || c.Name == "local-fan-ou
 //   - raw-tcp: the same frames and credits on a TCP connection a subscription.
 //   - sluice: as shipped, resume and acknowledgements included.
 //   - sluice-at-most-once: nothing that was sent goes back.
+//   - sluice-auto: the consumer begins with the demand of the case, and sizes it by itself.
 //   - nats-core: a message a batch; nats-core-each: a message an event; both with the
 //     same credits, since NATS core drops what a slow consumer does not take.
 //   - nats-jetstream: memory storage, pull, explicit acknowledgements.
@@ -39,6 +40,7 @@ var rows = map[string]Row{
 	"raw-tcp":             {parts: map[string]Part{"produce": tcpProduce, "consume": tcpConsume}},
 	"sluice":              {parts: map[string]Part{"produce": sluiceProduce, "gate": sluiceGate, "consume": sluiceConsume, "local": sluiceLocal}},
 	"sluice-at-most-once": {parts: map[string]Part{"produce": sluiceProduce, "consume": sluiceConsume}},
+	"sluice-auto":         {parts: map[string]Part{"produce": sluiceProduce, "consume": sluiceConsume}},
 	"nats-core":           {server: true, parts: map[string]Part{"serve": natsServe, "produce": natsProduce, "consume": natsConsume}},
 	"nats-core-each":      {server: true, parts: map[string]Part{"serve": natsServe, "produce": natsProduce, "consume": natsConsume}},
 	"nats-jetstream":      {server: true, parts: map[string]Part{"serve": natsServe, "produce": jetProduce, "consume": jetConsume}},

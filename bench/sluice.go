@@ -53,8 +53,11 @@ func source(s Spec) *stage.Source[[]byte] {
 
 func terms(s Spec) []stage.Option {
 	all := []stage.Option{stage.MaxDemand(s.Max), stage.MinDemand(s.Min)}
-	if s.Row == "sluice-at-most-once" {
+	switch s.Row {
+	case "sluice-at-most-once":
 		all = append(all, stage.AtMostOnce())
+	case "sluice-auto":
+		all = append(all, stage.AutoDemand(stage.Auto{}))
 	}
 	return all
 }

@@ -52,7 +52,7 @@ JSON keys of subscriptions[]:
   received        events received, null if unknown
   acked           events processed
   age_seconds     how long it has been in its state, null if unknown
-  reason          why it ended, "" if it has not
+  reason          why it ended, or what automatic demand goes by; "" for neither
 ` + unreachableHelp
 
 type subsAnswer struct {

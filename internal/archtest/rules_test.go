@@ -64,6 +64,11 @@ var rules = []rule{
 		reason: "whom to follow is decided without a clock or a lock: the time is passed in",
 	},
 	{
+		pkg:    "internal/autodemand",
+		never:  []string{"external", "sync/...", "context", "net/...", "os/...", "log/..."},
+		reason: "how much to ask for is decided without a clock or a lock: the time is passed in",
+	},
+	{
 		pkg:    "internal/config",
 		may:    []string{"internal/authz"},
 		never:  []string{"google.golang.org/...", "github.com/hashicorp/..."},
@@ -84,7 +89,7 @@ var rules = []rule{
 	},
 	{
 		pkg:    "pkg/stage",
-		may:    []string{"pkg/dispatch", "internal/credit"},
+		may:    []string{"pkg/dispatch", "internal/credit", "internal/autodemand"},
 		never:  []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "github.com/hashicorp/..."},
 		reason: "a program that runs stages in one process links no network",
 	},

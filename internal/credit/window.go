@@ -8,8 +8,13 @@ package credit
 // due while the window is held (a gate whose outlet nobody wants more of) add up
 // and leave as one. A manual window asks for what it is told to, and for nothing
 // by itself.
+//
+// A window may be resized while it is used. One that has become smaller asks for nothing
+// until what is open has come down to the new min. Batches never become larger than they
+// were at the start.
 type Window struct {
 	max, min int64
+	batch    int64
 	manual   bool
 	granted  int64 // asked for, held asks included
 	received int64
@@ -19,8 +24,12 @@ type Window struct {
 
 // NewWindow returns a window with nothing asked for. It wants 0 <= min < max.
 func NewWindow(max, min int64, manual bool) Window {
-	return Window{max: max, min: min, manual: manual}
+	return Window{max: max, min: min, batch: max - min, manual: manual}
 }
+
+// Resize changes max and min. It wants 0 <= min < max, and what is asked for from now on
+// goes by them.
+func (w *Window) Resize(max, min int64) { w.max, w.min = max, min }
 
 // Start returns the first ask: max, or 0 for a manual window.
 func (w *Window) Start() int64 {
@@ -81,7 +90,7 @@ func (w *Window) Batch() int64 {
 	case w.max == Unbounded:
 		return unboundedBatch
 	}
-	return max(w.max-w.min, 1)
+	return max(min(w.batch, w.max-w.min), 1)
 }
 
 // Sent is what was asked for and has left, held asks excluded.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -143,8 +144,11 @@ func (a *admin) ListSubscriptions(ctx context.Context, q *sluicev1.ListSubscript
 	}
 	for _, i := range a.n.inboundAll() {
 		row := i.row()
-		if c, ok := consumers.of(row); ok && c.State == "held" && live[row.GetState()] {
-			row.State = c.State
+		if c, ok := consumers.of(row); ok {
+			sized(row, c)
+			if c.State == "held" && live[row.GetState()] {
+				row.State = c.State
+			}
 		}
 		reply.Subscriptions = append(reply.Subscriptions, row)
 	}
@@ -189,6 +193,15 @@ func (c consumers) of(row *sluicev1.SubscriptionInfo) (stage.SubscriptionInfo, b
 	return s, ok
 }
 
+// sized says what a consumer that sizes its demand by itself has made of it.
+func sized(row *sluicev1.SubscriptionInfo, c stage.SubscriptionInfo) {
+	if c.Demand == 0 || row.GetState() == "ended" {
+		return
+	}
+	row.MaxDemand, row.MinDemand = c.Demand, c.Demand*c.Terms.MinDemand/c.Terms.MaxDemand
+	row.Reason = cmp.Or(row.GetReason(), "demand is automatic: "+c.Why)
+}
+
 // localRows are the subscriptions of a stage that do not leave the process.
 func localRows(node string, i stage.Info, consumers consumers) []*sluicev1.SubscriptionInfo {
 	var rows []*sluicev1.SubscriptionInfo
@@ -208,6 +221,7 @@ func localRows(node string, i stage.Info, consumers consumers) []*sluicev1.Subsc
 		}
 		if c, ok := consumers.of(row); ok {
 			row.Received, row.Acked = c.Received, c.Acked
+			sized(row, c)
 			if live[row.State] && (c.State == "held" || c.State == "in-flight") {
 				row.State = c.State
 			}

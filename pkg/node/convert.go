@@ -83,6 +83,14 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
+// weigh says how many bytes encoded events have together.
+func weigh(events [][]byte) (n int64) {
+	for _, e := range events {
+		n += int64(len(e))
+	}
+	return n
+}
+
 func asEnded(err error, to **stage.EndedError) bool { return errors.As(err, to) }
 
 var endReasons = map[stage.Reason]sluicev1.EndReason{

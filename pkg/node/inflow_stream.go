@@ -159,6 +159,7 @@ type reader[T any] struct {
 	events   []T
 	attempts int
 	again    bool
+	bytes    int64
 }
 
 func (r *reader[T]) frame(f *sluicev1.ProducerFrame) error {
@@ -214,6 +215,7 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	if r.events, err = decode(i.codec, b.GetEvents(), r.events); err != nil {
 		return err
 	}
+	r.bytes += weigh(b.GetEvents())
 	if a := b.GetAttempts(); len(a) > 0 {
 		r.again, r.attempts = true, int(a[0])
 	}
@@ -229,9 +231,9 @@ func (r *reader[T]) flush() {
 	if len(r.events) == 0 {
 		return
 	}
-	r.i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts})
+	r.i.to.Deliver(stage.Batch[T]{Events: r.events, Redelivered: r.again, Attempts: r.attempts, Bytes: r.bytes})
 	clear(r.events)
-	r.events, r.again, r.attempts = r.events[:0], false, 0
+	r.events, r.again, r.attempts, r.bytes = r.events[:0], false, 0, 0
 }
 
 // verify says whether who has answered may publish the outlet. Where not, the stream

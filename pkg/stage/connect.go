@@ -90,6 +90,7 @@ type settings struct {
 	mode           CancelMode
 	timeout        time.Duration
 	maxSet, minSet bool
+	auto           *Auto
 }
 
 type option func(*settings)
@@ -164,6 +165,11 @@ func newSettings(opts []Option) (settings, error) {
 	}}
 	for _, o := range opts {
 		o.apply(&s)
+	}
+	if s.auto != nil {
+		if err := s.size(); err != nil {
+			return s, err
+		}
 	}
 	if s.maxSet && !s.minSet {
 		s.terms.MinDemand = s.terms.MaxDemand / 4 * 3

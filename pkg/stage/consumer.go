@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluicenet/sluice/internal/autodemand"
 	"github.com/sluicenet/sluice/internal/credit"
 )
 
@@ -58,6 +59,7 @@ type inflow[T any] struct {
 	terms  Terms
 	mode   CancelMode
 	window credit.Window
+	auto   *autodemand.Sizer // of the window; nil where its size stays
 	// keep, where it is set, says which events are handled. The others are processed
 	// by being passed over, in order.
 	keep    func(T) bool

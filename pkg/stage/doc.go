@@ -76,6 +76,7 @@
 //	running, stopping          [Run], [Runner], [Host], Source.DrainTimeout
 //	subscribing                [Connect] before the run, [Subscribe] during it, [Subscription]
 //	demand                     [MaxDemand], [MinDemand], [Unbounded]
+//	demand by itself           [AutoDemand], [Auto], SubscriptionInfo.Demand
 //	manual demand              [Manual], Subscription.Ask
 //	accumulate, forward        Source.Accumulate, Source.Forward
 //	pushed events, an emitter  Source.Push, Source.PushWait, Source.Finish

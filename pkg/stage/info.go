@@ -70,6 +70,10 @@ type SubscriptionInfo struct {
 	// Pending is how many events are neither here nor there: sent and not acknowledged,
 	// or at a consumer received and not processed.
 	Pending int64
+	// Demand is what [AutoDemand] has made of the max demand, at a consumer, and Why says
+	// in words what it goes by. Without it they are 0 and empty.
+	Demand int64
+	Why    string
 	// LeftOut is how many events a selector ([Where]) that runs at this end did not keep.
 	LeftOut int64
 }

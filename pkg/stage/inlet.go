@@ -88,6 +88,9 @@ func (r *receiver[T]) Deliver(b Batch[T]) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	r.in.trial = false // a producer that delivers has accepted
+	if r.in.auto != nil {
+		r.l.arrives(r.in, int64(len(b.Events)), b.Bytes)
+	}
 	if !r.l.core.deliver(r.in, b) && r.in.ending == nil {
 		r.in.broken = true
 		r.l.core.end(r.in, Ending{Reason: Refused, Err: fmt.Errorf("%w: %d more, %d open",
@@ -243,7 +246,9 @@ func (l *inlet[T]) must(f call) bool {
 // done books n events of the batch as processed, and asks or acknowledges.
 func (l *inlet[T]) done(n int, hold bool) {
 	l.mu.Lock()
+	l.core.hand.in.resize(int64(n))
 	in, ask, ack := l.core.done(n, hold)
+	in.asked(ask)
 	acked, up := in.window.Acked(), in.up
 	l.mu.Unlock()
 	// An error here has ended the subscription already: its Ended says so.
@@ -264,6 +269,7 @@ func (l *inlet[T]) release() {
 	var asks []due
 	for _, in := range l.core.subs {
 		if n := in.release(); n > 0 {
+			in.asked(n)
 			asks = append(asks, due{in.up, n, in.window.Acked()})
 		}
 	}

@@ -35,7 +35,7 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option,
 		in.terms = s.terms
 		in.lent = newLent[T]()
 	}
-	in.window = newWindow(s.terms)
+	in.window, in.auto = newWindow(s.terms), s.sizer()
 	first := int64(0)
 	if _, plural := outlet.(Plural[T]); plural {
 		in.whole = &whole[T]{}

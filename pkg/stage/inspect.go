@@ -56,6 +56,9 @@ func (in *inflow[T]) info() SubscriptionInfo {
 	if in.whole != nil {
 		return in.whole.sum(i)
 	}
+	if in.auto != nil {
+		i.Demand, i.Why = in.auto.Value(), in.auto.Why()
+	}
 	return i
 }
 

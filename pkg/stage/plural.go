@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -64,7 +65,7 @@ func (g *gathering[T]) Join(from Member, up Upstream[T]) (Receiver[T], bool) {
 	}
 	in := &inflow[T]{
 		outlet: of.outlet, name: of.name, terms: of.terms, mode: Temporary, keep: of.keep, sub: of.sub,
-		of: of, from: from, up: up, window: newWindow(of.terms),
+		of: of, from: from, up: up, window: newWindow(of.terms), auto: of.auto.Anew(),
 	}
 	if l.adapt != nil {
 		in.lent = newLent[T]()
@@ -203,7 +204,7 @@ func (w *whole[T]) part(in *inflow[T]) {
 		}
 		i.Granted = i.Received // the rest is asked of others
 	}
-	i.Open, i.Credit, i.Held, i.Pending = 0, 0, 0, 0
+	i.Open, i.Credit, i.Held, i.Pending, i.Demand = 0, 0, 0, 0, 0
 	w.gone = added(w.gone, i)
 }
 
@@ -213,6 +214,7 @@ func (w *whole[T]) sum(i SubscriptionInfo) SubscriptionInfo {
 	for _, m := range w.members {
 		one := m.info()
 		i = added(i, one)
+		i.Why = cmp.Or(i.Why, one.Why)
 		if i.State == "flowing" {
 			i.State = one.State // of the first that says more
 		}
@@ -224,6 +226,7 @@ func added(a, b SubscriptionInfo) SubscriptionInfo {
 	for x, y := range map[*int64]int64{
 		&a.Granted: b.Granted, &a.Sent: b.Sent, &a.Received: b.Received, &a.Acked: b.Acked,
 		&a.Open: b.Open, &a.Credit: b.Credit, &a.Held: b.Held, &a.Pending: b.Pending, &a.LeftOut: b.LeftOut,
+		&a.Demand: b.Demand,
 	} {
 		*x = credit.Add(*x, y)
 	}

@@ -90,6 +90,9 @@ type Batch[T any] struct {
 	Redelivered bool
 	// Attempts is how often these events have come back from a handler that had them.
 	Attempts int
+	// Bytes is how many bytes the events have together, as they came; 0 where that is not
+	// known, as in one process.
+	Bytes int64
 }
 
 // Cancel ends a subscription from the consumer's side.

@@ -142,7 +142,7 @@ func NewPool[T any](concurrency int, work func(ctx context.Context, event T) err
 
 // adapt accepts the terms of a subscription.
 func (w *Workers[T]) adapt(s *settings) error {
-	if s.terms.Manual || w.slots > 0 && (s.maxSet || s.minSet) {
+	if s.terms.Manual || s.auto != nil || w.slots > 0 && (s.maxSet || s.minSet) {
 		return ErrUnsupportedDemandMode
 	}
 	if w.slots > 0 {
