@@ -155,12 +155,16 @@ func TestTranscript(t *testing.T) {
 			[]int64{1000, 2000, 4000, 8000, 16_000, 32_000}, "the consumer waits, and it is at the maximum; round trip 50ms",
 		},
 		"a slow producer": {
-			flow{trip: ms, produces: 1000, handles: fast, bounds: wide},
-			[]int64{1000, 2000, 1000}, "more did not help",
+			flow{trip: ms, produces: 100_000, handles: fast, bounds: wide},
+			[]int64{1000, 2000, 1000, 2000, 1000, 2000, 1000}, "more did not help",
 		},
 		"a slow consumer": {
 			flow{trip: ms, produces: fast, handles: 10_000, bounds: wide},
 			[]int64{1000, 550, 325, 212}, "the consumer is the brake",
+		},
+		"a slow consumer that is far away": {
+			flow{trip: 50 * ms, produces: fast, handles: 2500, bounds: wide},
+			[]int64{1000, 687, 531}, "the consumer is ",
 		},
 		"large events": {
 			flow{trip: 50 * ms, produces: fast, handles: fast, bounds: wide, size: 1 << 20},
@@ -178,6 +182,48 @@ func TestTranscript(t *testing.T) {
 			require.True(t, strings.HasPrefix(f.sizer.Why(), c.why), f.sizer.Why())
 		})
 	}
+}
+
+// The round trip is the shortest of the last eight: one that took long says nothing.
+func TestRoundTrip(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := autodemand.New(wide, 1000)
+	received := int64(0)
+	f := func(took time.Duration, want string) {
+		t.Helper()
+		s.Asked(received, now)
+		s.Asked(received+1, now.Add(ms)) // the first one counts
+		s.Arrived(0, received, 0, 0, now.Add(ms))
+		now = now.Add(took)
+		received++
+		s.Arrived(1, received, 0, 0, now)
+		require.Equal(t, "it begins here; round trip "+want, s.Why())
+	}
+	f(50*ms, "50ms")
+	f(5*time.Second, "50ms")
+	f(40*ms, "40ms")
+	for range 7 {
+		f(60*ms, "40ms")
+	}
+	f(60*ms, "60ms")
+}
+
+// Sizes are those of the latest events, about as many as are asked for.
+func TestSizesAreTheLatest(t *testing.T) {
+	s := autodemand.New(wide, 1000)
+	received := int64(0)
+	f := func(n, size, least, most int64) {
+		t.Helper()
+		for range n / 100 {
+			received += 100
+			s.Arrived(100, received, 100*size, 0, time.Unix(0, 0))
+		}
+		require.GreaterOrEqual(t, s.Value(), least)
+		require.LessOrEqual(t, s.Value(), most)
+	}
+	f(1_000_000, 8, 1000, 1000)
+	f(3000, 1<<20, 8, 9)
+	f(3000, 8, 100, 100) // the least; whether more helps is tried
 }
 
 func anyFlow(t *rapid.T) flow {
