@@ -60,7 +60,7 @@ type Node struct {
 	left       time.Time // when it began to stop
 	ended      int       // how many outlets had ended when somebody looked
 	published  map[string]publication
-	outlets    map[outletKey]any // the remote outlets
+	outlets    map[string][]any // the remote outlets, by name
 	followings map[followed]struct{}
 	problems   []error          // of Publish and Outlet, said by Start
 	version    uint64           // of the catalog
@@ -82,7 +82,7 @@ func New(c Config) *Node {
 	n := &Node{
 		config:     c.withDefaults(),
 		published:  map[string]publication{},
-		outlets:    map[outletKey]any{},
+		outlets:    map[string][]any{},
 		followings: map[followed]struct{}{},
 		up:         make(chan struct{}),
 		gone:       make(chan struct{}),

@@ -29,29 +29,30 @@ import (
 // Two calls with ports of one name and type, and the same options, return the same
 // outlet.
 func Outlet[T any](n *Node, port wire.Port[T], opts ...OutletOption) stage.Outlet[T] {
-	key := outletKey{name: port.Name()}
+	var f follow
 	for _, o := range opts {
-		o(&key.follow)
+		o(&f)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for k, known := range n.outlets {
+	for _, known := range n.outlets[port.Name()] {
 		o, ok := known.(*remote[T])
-		switch {
-		case k == key && ok:
+		if ok && o.follow == f {
 			return o
-		case k.name == key.name && !ok:
+		}
+		if !ok {
 			n.problems = append(n.problems, fmt.Errorf("node %q: outlet %q is used with two types of events", n.config.Name, port.Name()))
+			break
 		}
 	}
 	if err := port.Check(); err != nil {
 		n.problems = append(n.problems, fmt.Errorf("node %q: outlet: %w", n.config.Name, err))
 	}
-	if key.expect < 0 {
-		n.problems = append(n.problems, fmt.Errorf("node %q: outlet %q: Expect(%d): want at least 0", n.config.Name, port.Name(), key.expect))
+	if f.expect < 0 {
+		n.problems = append(n.problems, fmt.Errorf("node %q: outlet %q: Expect(%d): want at least 0", n.config.Name, port.Name(), f.expect))
 	}
-	o := &remote[T]{n: n, port: port, follow: key.follow}
-	n.outlets[key] = o
+	o := &remote[T]{n: n, port: port, follow: f}
+	n.outlets[port.Name()] = append(n.outlets[port.Name()], o)
 	return o
 }
 
@@ -75,12 +76,6 @@ func One() OutletOption { return func(f *follow) { f.one = true } }
 // Expect lets the subscription wait until n nodes have completed, also for such as are
 // not there yet. The default, 0, is those that are there.
 func Expect(n int) OutletOption { return func(f *follow) { f.expect = n } }
-
-// outletKey is what makes an outlet of the network another one.
-type outletKey struct {
-	name string
-	follow
-}
 
 // remote is an outlet of other processes.
 type remote[T any] struct {

@@ -1,9 +1,5 @@
 package stage
 
-import (
-	"slices"
-)
-
 // close lets the producer come to its end: what waits is served first, and what
 // was sent is acknowledged first. A failed producer does not wait. The first
 // ending stands.
@@ -60,22 +56,21 @@ func (p *producer[T]) settled() bool {
 	if p.closing.Reason == Failed {
 		return true
 	}
-	return p.store.len() == 0 && !slices.ContainsFunc(p.subs, func(s *outflow[T]) bool {
-		return s.ledger.Unacked() > 0
-	})
+	return p.store.len() == 0 && p.unacked == 0
 }
 
 // finish tells every subscriber that it is over.
 func (p *producer[T]) finish() {
 	p.ended = true
 	for _, sub := range p.subs {
+		sub.dropped = true
 		if !sub.left {
 			p.joined--
 			p.todo = append(p.todo, order[T]{sub: sub, ending: p.closing, joined: p.joined})
 		}
 		sub.left = true
 	}
-	p.subs, p.held, p.joined, p.unmet, p.departed = nil, nil, 0, 0, 0
+	p.subs, p.held, p.joined, p.unacked, p.unmet, p.departed = nil, nil, 0, 0, 0, 0
 }
 
 func (p *producer[T]) discard(reason string, n int) {

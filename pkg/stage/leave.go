@@ -25,7 +25,9 @@ func (p *producer[T]) giveUp(sub *outflow[T], n int, reason string) {
 	if n < 1 {
 		return
 	}
+	before := sub.ledger.Unacked()
 	sub.ledger.Unsend(int64(n))
+	p.tally(sub, before)
 	p.discard(reason, n)
 	if !sub.left {
 		p.dispatcher.Ask(sub.id, int64(n))
@@ -130,5 +132,9 @@ func (p *producer[T]) part(sub *outflow[T], ending Ending) {
 
 // drop forgets a subscriber.
 func (p *producer[T]) drop(sub *outflow[T]) {
-	p.subs = slices.DeleteFunc(p.subs, func(s *outflow[T]) bool { return s == sub })
+	if i, ok := p.at(sub.id); ok {
+		p.subs = slices.Delete(p.subs, i, i+1)
+		p.unacked -= sub.ledger.Unacked()
+		sub.dropped = true
+	}
 }

@@ -224,9 +224,14 @@ func (m *producerModel) invariants(t *rapid.T) {
 	if m.kind != "broadcast" {
 		require.Equal(t, m.emitted, m.acked+flying+m.p.store.len()+m.lost(), "an event is lost, or there twice")
 	}
+	var unacked int64
+	for _, sub := range m.p.subs {
+		unacked += sub.ledger.Unacked()
+	}
+	require.Equal(t, unacked, m.p.unacked, "not acknowledged by those who have not gone")
 	seen := map[int]bool{}
 	for l := range m.p.store.lanes {
-		for _, r := range m.p.store.lanes[l].back {
+		for _, r := range slices.Backward(m.p.store.lanes[l].back) {
 			require.False(t, seen[r.Event], "%d waits twice", r.Event)
 			seen[r.Event] = true
 		}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,6 +25,7 @@ type producer[T any] struct {
 	store      store[T]
 	subs       []*outflow[T] // in the order in which they joined
 	joined     int           // those that have not left
+	unacked    int64         // what those in subs have not acknowledged
 	lastID     dispatch.ID
 	unmet      int64
 	departed   int64  // the part of unmet that only those want who have left
@@ -64,6 +66,8 @@ type outflow[T any] struct {
 	owed     int64 // left out, and not asked for again yet
 	// left: it gets nothing more, and what it has not acknowledged is waited for.
 	left bool
+	// dropped: it is not in subs any more.
+	dropped bool
 }
 
 // order is one thing to do: tell a subscriber that it was accepted, hand it a
@@ -218,11 +222,13 @@ func (p *producer[T]) book(sub *outflow[T], acked int64, done []Range) error {
 	if acked < sub.ledger.Acked() {
 		return nil
 	}
+	before := sub.ledger.Unacked()
 	if _, err := sub.ledger.Ack(acked); err != nil {
 		return err
 	}
 	// Ranges that touch what is acknowledged are acknowledged too.
 	_, _ = sub.ledger.Ack(sub.done.Advance(acked))
+	p.tally(sub, before)
 	if sub.left && sub.ledger.Unacked() == 0 {
 		p.drop(sub)
 	}
@@ -230,11 +236,21 @@ func (p *producer[T]) book(sub *outflow[T], acked int64, done []Range) error {
 	return nil
 }
 
-func (p *producer[T]) find(id dispatch.ID) *outflow[T] {
+// tally books that what sub has not acknowledged is not before any more.
+func (p *producer[T]) tally(sub *outflow[T], before int64) {
+	if !sub.dropped {
+		p.unacked += sub.ledger.Unacked() - before
+	}
+}
+
+// at is where a subscriber is in subs.
+func (p *producer[T]) at(id dispatch.ID) (i int, ok bool) {
 	// IDs grow, so subs is sorted by them.
-	i, ok := slices.BinarySearchFunc(p.subs, id, func(s *outflow[T], id dispatch.ID) int {
-		return int(int64(s.id) - int64(id))
-	})
+	return slices.BinarySearchFunc(p.subs, id, func(s *outflow[T], id dispatch.ID) int { return cmp.Compare(s.id, id) })
+}
+
+func (p *producer[T]) find(id dispatch.ID) *outflow[T] {
+	i, ok := p.at(id)
 	if !ok {
 		panic(fmt.Sprintf("stage: dispatcher %q named a subscriber that has left", p.dispatcher.Kind()))
 	}

@@ -3,6 +3,7 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func laneName(lanes, l int) string {
 func (s *producerStory) waits(l int) string {
 	ln := &s.p.store.lanes[l]
 	var words []string
-	for _, r := range ln.back {
+	for _, r := range slices.Backward(ln.back) {
 		words = append(words, fmt.Sprintf("(%d)", r.Event))
 	}
 	for _, e := range ln.fresh.items() {
@@ -247,4 +248,18 @@ func number(t *testing.T, td *datadriven.TestData, i int) int {
 	n, err := strconv.Atoi(td.CmdArgs[i].Key)
 	require.NoError(t, err, td.Pos)
 	return n
+}
+
+// A producer that comes to its end does not wait for events that were sent and given up.
+func TestGivenUpIsNotWaitedFor(t *testing.T) {
+	p := newProducer(dispatch.Demand[int](), KeepLast(10))
+	sub, err := p.join(Terms{Partition: dispatch.NoPartition}, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, p.ask(sub, 2, 0, nil))
+	p.emit([]int{1, 2})
+	p.close(Ending{Reason: Completed})
+	p.giveUp(sub, 1, "on purpose")
+	require.False(t, p.ended, "one is on its way")
+	p.giveUp(sub, 1, "on purpose")
+	require.True(t, p.ended)
 }

@@ -124,6 +124,7 @@ func (p *producer[T]) send(d dispatch.Delivery, b Batch[T]) {
 		if err := sub.ledger.Send(int64(len(mine.Events))); err != nil {
 			panic(fmt.Sprintf("stage: dispatcher %q: %v", p.dispatcher.Kind(), err))
 		}
+		p.unacked += int64(len(mine.Events))
 		p.todo = append(p.todo, order[T]{sub: sub, batch: mine})
 	}
 	// What a selector has dropped was taken off a subscriber's credit, and is asked for

@@ -1,6 +1,9 @@
 package stage
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // store keeps the events that wait in a stage, in the lanes of its dispatcher.
 // One limit holds over all lanes together.
@@ -16,6 +19,7 @@ type store[T any] struct {
 }
 
 type lane[T any] struct {
+	// back has the first one last: others come before it, at the cost of those alone.
 	back  []Returned[T]
 	fresh queue[T]
 	// age numbers the fresh events in the order of their arrival. It is kept only
@@ -49,7 +53,9 @@ func (s *store[T]) put(l int, events ...T) {
 // putBack stores returned events at the front of lane l.
 func (s *store[T]) putBack(l int, events ...Returned[T]) {
 	ln := &s.lanes[l]
-	ln.back = append(append(make([]Returned[T], 0, len(events)+len(ln.back)), events...), ln.back...)
+	for _, e := range slices.Backward(events) {
+		ln.back = append(ln.back, e)
+	}
 	s.back += len(events)
 }
 
@@ -65,15 +71,20 @@ func (s *store[T]) take(l, n int) Batch[T] {
 		s.fresh -= n
 		return Batch[T]{Events: ln.fresh.take(n)}
 	}
-	b := Batch[T]{Redelivered: true, Attempts: ln.back[0].Attempts}
+	b := Batch[T]{Redelivered: true, Attempts: ln.back[len(ln.back)-1].Attempts}
 	for len(b.Events) < n && len(ln.back) > 0 {
-		first := ln.back[0]
+		last := len(ln.back) - 1
+		first := ln.back[last]
 		if len(b.Events) > 0 && (b.Attempts > 0 || first.Attempts > 0) {
 			break
 		}
 		b.Events = append(b.Events, first.Event)
-		ln.back = ln.back[1:]
+		ln.back[last] = Returned[T]{}
+		ln.back = ln.back[:last]
 		s.back--
+	}
+	if len(ln.back) == 0 {
+		ln.back = nil // what came back once is not what comes back always
 	}
 	return b
 }
