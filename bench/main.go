@@ -6,6 +6,7 @@
 //	go run . -short     a little of everything; less than two minutes
 //	go run . -json      one JSON object a line
 //	go run . -case one-hop -size 100
+//	go run . -growth    what a unit costs as subscribers, outlets, nodes and buffers grow
 package main
 
 import (
@@ -39,7 +40,12 @@ func run(ctx context.Context) error {
 	rows := flag.String("row", "", "only rows whose names are in this list: sluice,raw-grpc")
 	size := flag.Int("size", 0, "only events of this many bytes")
 	profile := flag.String("profile", "", "write CPU profiles of every process into this directory")
+	growth := flag.Bool("growth", false, "measure instead how costs grow; a quarter of an hour, in this process alone")
+	plot := flag.String("plot", "", "with -growth: draw the curves into this SVG file")
 	flag.Parse()
+	if *growth {
+		return grow(os.Stdout, *reps, *only, *asJSON, *plot)
+	}
 
 	all := cases()
 	if *short {
