@@ -210,7 +210,7 @@ func TestCutInTheMiddleOfADelivery(t *testing.T) {
 				select {
 				case <-runB.done:
 					return
-				default:
+				case <-time.After(time.Millisecond):
 				}
 			}
 			link.CutAfter(1<<20 + rand.New(rand.NewPCG(r.Uint64(), 1)).Int64N(2<<20))
