@@ -1,6 +1,8 @@
 package node
 
 import (
+	"sync/atomic"
+
 	"google.golang.org/grpc/encoding"
 	encodingproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -15,30 +17,57 @@ type frames struct{ encoding.CodecV2 }
 
 var frameCodec = frames{encoding.GetCodecV2(encodingproto.Name)}
 
-// packed is a Batch frame that is encoded already, in memory of the pool.
+// flight is what gRPC has taken of one direction of a stream and not written to the
+// connection yet. gRPC lets that be 64 KiB before a Send waits, and does not say how much
+// it is; but it gives the memory of a frame back when that is written. So this counts, and
+// what the peer says plays no part.
+type flight struct{ bytes atomic.Int64 }
+
+// light reports whether a frame can be sent that does not wait, whatever its size.
+func (f *flight) light() bool { return f.bytes.Load() < lightBytes }
+
+const lightBytes = 48 << 10
+
+// packed is a frame that is encoded already: head, which may be empty, and body, in memory
+// of the pool, which it gives back when the frame has left.
 type packed struct {
 	head []byte
 	body *[]byte
+	on   *flight
+	size int64
 }
 
-// small is up to which size the parts of a frame are put together: that costs less than
-// to keep them apart.
-const small = 1 << 9
+// roomOf returns memory for a body of about n bytes: so much that gRPC gives it back.
+func roomOf(n int) *[]byte { return mem.DefaultBufferPool().Get(max(n, leastPooled)) }
+
+// leastPooled is more than what gRPC takes for too little to give back.
+const leastPooled = 1<<10 + 1
+
+// Get implements mem.BufferPool.
+func (f *packed) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
+
+// Put implements mem.BufferPool: the frame has left, or never will.
+func (f *packed) Put(body *[]byte) {
+	f.on.bytes.Add(-f.size)
+	mem.DefaultBufferPool().Put(body)
+}
+
+// parts hands the frame to gRPC.
+func (f *packed) parts() mem.BufferSlice {
+	const prefix = 5 // of every message
+	f.size = int64(prefix + len(f.head) + len(*f.body))
+	f.on.bytes.Add(f.size)
+	body := mem.NewBuffer(f.body, f)
+	if len(f.head) == 0 {
+		return mem.BufferSlice{body}
+	}
+	return mem.BufferSlice{mem.SliceBuffer(f.head), body}
+}
 
 // Marshal implements encoding.CodecV2.
 func (c frames) Marshal(v any) (mem.BufferSlice, error) {
-	pool := mem.DefaultBufferPool()
-	switch f := v.(type) {
-	case *packed:
-		if len(*f.body) <= small {
-			data := append(f.head, *f.body...)
-			pool.Put(f.body)
-			return mem.BufferSlice{mem.SliceBuffer(data)}, nil
-		}
-		return mem.BufferSlice{mem.SliceBuffer(f.head), mem.NewBuffer(f.body, pool)}, nil
-	case *sluicev1.SubscriberFrame:
-		data, err := wire.AppendFrame(make([]byte, 0, wire.FrameSize(f)), f)
-		return mem.BufferSlice{mem.SliceBuffer(data)}, err
+	if f, ok := v.(*packed); ok {
+		return f.parts(), nil
 	}
 	return c.CodecV2.Marshal(v)
 }

@@ -134,9 +134,9 @@ type countedCall struct {
 	c *counters
 }
 
-func (c countedCall) Send(f *sluicev1.SubscriberFrame) error {
+func (c countedCall) SendMsg(m any) error {
 	c.c.up.Add(1)
-	return c.SubscriptionService_SubscribeClient.Send(f)
+	return c.SubscriptionService_SubscribeClient.SendMsg(m)
 }
 
 func (c countedCall) RecvMsg(m any) error {

@@ -207,7 +207,6 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	i.mu.Lock()
 	take, err := i.core.Batch(b.GetFirst(), int64(len(b.GetEvents())))
 	take = take && !i.given
-	r.w.arrived()
 	i.mu.Unlock()
 	if err != nil || !take {
 		return err

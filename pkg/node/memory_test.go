@@ -130,7 +130,17 @@ type consumerSide struct {
 	*wired
 }
 
-func (c consumerSide) Send(f *sluicev1.SubscriberFrame) error {
+func (c consumerSide) Send(f *sluicev1.SubscriberFrame) error { return c.SendMsg(f) }
+
+// SendMsg is what a consumer calls that has encoded its frame.
+func (c consumerSide) SendMsg(m any) error {
+	f, _ := m.(*sluicev1.SubscriberFrame)
+	if p, ok := m.(*packed); ok {
+		f = new(sluicev1.SubscriberFrame)
+		if err := wire.ReadSubscriberFrame(*p.body, f); err != nil {
+			return err
+		}
+	}
 	return c.moment(kindUp(f), func() error { return put(c.wired, 0, c.up, f) })
 }
 

@@ -38,8 +38,7 @@ func (x *sender[T]) next(idle bool) any {
 		case len(x.events) == 0:
 			return nil
 		}
-		pool := mem.DefaultBufferPool()
-		buf := pool.Get(v.p.roomFor(len(x.events)))
+		buf := roomOf(v.p.roomFor(len(x.events)))
 		limit := wire.Room(x.s.limit)
 		data, n, err := cut(v.codec, x.events, min(limit, frameRoom), limit, (*buf)[:0])
 		*buf = data
@@ -55,9 +54,9 @@ func (x *sender[T]) next(idle bool) any {
 			batch.Events = data
 			head, body := batch.Frame()
 			*buf = body
-			return &packed{head, buf}
+			return &packed{head: head, body: buf, on: &x.s.flight}
 		}
-		pool.Put(buf)
+		mem.DefaultBufferPool().Put(buf)
 		if f != nil {
 			return f
 		}

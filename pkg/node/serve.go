@@ -57,6 +57,7 @@ type stream struct {
 	queued   atomic.Bool   // it stands in the line of the node's budget
 	pulse    *pulse
 
+	flight  flight
 	sending sync.Mutex // held by who sends
 	call    grpc.ServerStream
 	next    func(idle bool) any // see session.sender
@@ -98,15 +99,16 @@ func (s *stream) poke() {
 	}
 }
 
-// flush sends what there is to send, as long as it may go on. Sending is held.
-func (s *stream) flush(idle bool, may func() bool) error {
+// flush sends what there is to send. Where it is lent, it stops when it might wait. Sending
+// is held.
+func (s *stream) flush(idle, lent bool) error {
 	for {
 		select {
 		case <-s.over:
 			return nil
 		default:
 		}
-		if !may() {
+		if lent && !s.flight.light() {
 			s.poke()
 			return nil
 		}
@@ -124,13 +126,13 @@ func (s *stream) flush(idle bool, may func() bool) error {
 
 // lend sends on the caller's goroutine, unless another one sends already: then that one's
 // is told to look again.
-func (s *stream) lend(may func() bool) (err error) {
+func (s *stream) lend() error {
 	if !s.sending.TryLock() {
 		s.poke()
 		return nil
 	}
 	defer s.sending.Unlock()
-	return s.flush(false, may)
+	return s.flush(false, true)
 }
 
 // errReplaced closes a stream that another one of its subscription has replaced.
@@ -315,10 +317,9 @@ func (s *subscriptions) silent(o *sluicev1.Open, held session, own *stream) {
 
 // send sends what there is to send, until the stream is over, and returns how.
 func (s *subscriptions) send(held session, own *stream) error {
-	always := func() bool { return true }
 	for due := false; ; {
 		own.sending.Lock()
-		err := own.flush(due, always)
+		err := own.flush(due, false)
 		own.sending.Unlock()
 		if err != nil {
 			held.broken(own)

@@ -121,21 +121,10 @@ func (v *served[T]) Send() {
 	if s == nil {
 		return
 	}
-	if err := s.lend(v.light); err != nil {
+	if err := s.lend(); err != nil {
 		v.broken(s)
 	}
 }
-
-// light reports whether a frame can be sent that does not wait for flow control: gRPC
-// lets a stream have 64 KiB on their way to its connection, and what is acknowledged has
-// arrived.
-func (v *served[T]) light() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.bytes < lightBytes
-}
-
-const lightBytes = 48 << 10
 
 // Ended implements stage.Receiver. What is queued is sent first.
 func (v *served[T]) Ended(e stage.Ending) {

@@ -24,18 +24,9 @@ type writer[T any] struct {
 	closed  bool        // its side of the stream is
 	failed  bool        // nothing can be sent any more
 
-	// Under the lock of the session:
-	opened bool
-	// unproven is how many bytes were written since the producer is known to have read
-	// some: when it sends more than had been asked for by then, mark, it has read that.
-	unproven int
-	mark     int64
+	flight flight
+	opened bool // the producer has answered; under the lock of the session
 }
-
-// maxUnproven is how many bytes may be on their way, and as many again, when another
-// goroutine than the writer's writes: gRPC lets a stream have 64 KiB on their way to its
-// connection before it waits.
-const maxUnproven = 16 << 10
 
 // sendPatience is how long a stream is read that nothing can be sent on.
 const sendPatience = time.Second
@@ -49,7 +40,7 @@ func (w *writer[T]) run(open *sluicev1.SubscriberFrame) {
 			w.late.Stop()
 		}
 	}()
-	w.failed = w.call.Send(open) != nil
+	w.failed = w.send(open) != nil
 	w.life.spoke()
 	for {
 		w.flush(false)
@@ -95,9 +86,6 @@ func (w *writer[T]) flush(lent bool) {
 			return
 		}
 		f, halfClose := i.core.Next()
-		if f != nil {
-			w.unproven += wire.FrameSize(f)
-		}
 		i.mu.Unlock()
 		switch {
 		case halfClose:
@@ -106,7 +94,7 @@ func (w *writer[T]) flush(lent bool) {
 			w.closed = true
 		case f == nil:
 			return
-		case w.call.Send(f) != nil:
+		case w.send(f) != nil:
 			w.failed = true
 		default:
 			w.life.spoke()
@@ -117,9 +105,20 @@ func (w *writer[T]) flush(lent bool) {
 	}
 }
 
+// send sends a frame.
+func (w *writer[T]) send(f *sluicev1.SubscriberFrame) error {
+	buf := roomOf(wire.FrameSize(f))
+	data, err := wire.AppendFrame((*buf)[:0], f)
+	if err != nil {
+		return err
+	}
+	*buf = data
+	return w.call.SendMsg(&packed{body: buf, on: &w.flight})
+}
+
 // light reports whether a frame can be written that does not wait. The session's lock is
 // held.
-func (w *writer[T]) light() bool { return w.opened && w.unproven < maxUnproven }
+func (w *writer[T]) light() bool { return w.opened && w.flight.light() }
 
 // lend writes on the caller's goroutine. It reports false where the writer's own has to
 // look.
@@ -132,13 +131,6 @@ func (w *writer[T]) lend() bool {
 	w.i.mu.Lock()
 	defer w.i.mu.Unlock()
 	return w.light() && !w.closed && !w.failed
-}
-
-// arrived books that the producer has sent something. The session's lock is held.
-func (w *writer[T]) arrived() {
-	if w.i.core.Received() > w.mark {
-		w.unproven, w.mark = 0, w.i.core.Granted()
-	}
 }
 
 // close says that the stream is over.
