@@ -37,19 +37,24 @@ type packed struct {
 	size int64
 }
 
-// roomOf returns memory for a body of about n bytes: so much that gRPC gives it back.
-func roomOf(n int) *[]byte { return mem.DefaultBufferPool().Get(max(n, leastPooled)) }
-
-// leastPooled is more than what gRPC takes for too little to give back.
-const leastPooled = 1<<10 + 1
+// bodies has memory in powers of two. The default pool of gRPC has 32 KiB and then 1 MiB,
+// and clears what it hands out: that costs more than a frame in between. The least is more
+// than what gRPC takes for too little to give back.
+var bodies = func() mem.BufferPool {
+	pool, err := mem.NewBinaryTieredBufferPool(11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)
+	if err != nil {
+		panic(err) // the sizes are constants
+	}
+	return pool
+}()
 
 // Get implements mem.BufferPool.
-func (f *packed) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
+func (f *packed) Get(n int) *[]byte { return bodies.Get(n) }
 
 // Put implements mem.BufferPool: the frame has left, or never will.
 func (f *packed) Put(body *[]byte) {
 	f.on.bytes.Add(-f.size)
-	mem.DefaultBufferPool().Put(body)
+	bodies.Put(body)
 }
 
 // parts hands the frame to gRPC.

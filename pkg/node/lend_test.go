@@ -101,8 +101,8 @@ func TestWhoReadsNoAskHoldsUpNobody(t *testing.T) {
 		// Until what has come is not answered any more, or there is no credit.
 		for idle := time.Now(); err == nil && s.Context().Err() == nil && time.Since(idle) < time.Second; {
 			if granted() == sent+window {
-				err = s.Send(batch(sent+1, 1))
-				sent, idle = sent+1, time.Now()
+				err = s.Send(batch(sent+1, window/2))
+				sent, idle = sent+window/2, time.Now()
 			}
 		}
 		done <- sent

@@ -3,8 +3,6 @@ package node
 import (
 	"time"
 
-	"google.golang.org/grpc/mem"
-
 	"github.com/sluicenet/sluice/pkg/wire"
 	sluicev1 "github.com/sluicenet/sluice/proto/sluice/v1"
 )
@@ -38,7 +36,7 @@ func (x *sender[T]) next(idle bool) any {
 		case len(x.events) == 0:
 			return nil
 		}
-		buf := roomOf(v.p.roomFor(len(x.events)))
+		buf := bodies.Get(v.p.roomFor(len(x.events)))
 		limit := wire.Room(x.s.limit)
 		data, n, err := cut(v.codec, x.events, min(limit, frameRoom), limit, (*buf)[:0])
 		*buf = data
@@ -56,7 +54,7 @@ func (x *sender[T]) next(idle bool) any {
 			*buf = body
 			return &packed{head: head, body: buf, on: &x.s.flight}
 		}
-		mem.DefaultBufferPool().Put(buf)
+		bodies.Put(buf)
 		if f != nil {
 			return f
 		}
@@ -65,7 +63,9 @@ func (x *sender[T]) next(idle bool) any {
 
 // roomFor is about how many bytes a frame of n events has.
 func (p *published[T]) roomFor(n int) int {
-	return int(min(int64(n)*(p.size.Load()+1)+int64(n)+64, 2*frameRoom))
+	const besides = 6 // of an event: its tag and its length
+	size := p.size.Load() + besides
+	return int(min(int64(n)*size, max(frameRoom, size)) + 64)
 }
 
 // pick returns the next frame that needs no events, or puts the events of the next

@@ -107,7 +107,7 @@ func (w *writer[T]) flush(lent bool) {
 
 // send sends a frame.
 func (w *writer[T]) send(f *sluicev1.SubscriberFrame) error {
-	buf := roomOf(wire.FrameSize(f))
+	buf := bodies.Get(wire.FrameSize(f))
 	data, err := wire.AppendFrame((*buf)[:0], f)
 	if err != nil {
 		return err
