@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -15,6 +16,7 @@ type Generator struct {
 	begun time.Time
 	body  []byte
 	made  [][]byte
+	ring  [][]byte
 }
 
 func newGenerator(s Spec) *Generator {
@@ -51,6 +53,11 @@ func (g *Generator) Due(ctx context.Context, n int) (int, error) {
 // Put writes the next event into b.
 func (g *Generator) Put(b []byte) {
 	copy(b, g.body)
+	g.stamp(b)
+}
+
+// stamp makes b, which has a body, the next event.
+func (g *Generator) stamp(b []byte) {
 	n := g.next
 	if g.timed {
 		n = uint64(time.Now().UnixNano())
@@ -67,6 +74,26 @@ func (g *Generator) Make(n int) [][]byte {
 	for i := range n {
 		event := slab[i*g.size : (i+1)*g.size : (i+1)*g.size]
 		g.Put(event)
+		g.made = append(g.made, event)
+	}
+	return g.made
+}
+
+// Ring makes the memory that Next uses again after n events.
+func (g *Generator) Ring(n int) {
+	for range n {
+		g.ring = append(g.ring, bytes.Clone(g.body))
+	}
+}
+
+// Next returns the next n events, in the memory of those that came so many before. Only
+// their numbers are written, as the rest is there, so that an event is copied as often as
+// in a row that puts it into its frame. The slice is valid until the next call.
+func (g *Generator) Next(n int) [][]byte {
+	g.made = g.made[:0]
+	for range n {
+		event := g.ring[g.next%uint64(len(g.ring))]
+		g.stamp(event)
 		g.made = append(g.made, event)
 	}
 	return g.made

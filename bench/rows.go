@@ -28,7 +28,10 @@ func (c Case) local() bool { return c.Name == "local" || c.Name == "local-fan-ou
 //     kept, nothing can be resumed. One goroutine a subscription consumes, and asks.
 //   - raw-grpc-proto: the same, by the standard protobuf encoding.
 //   - raw-tcp: the same frames and credits on a TCP connection a subscription.
-//   - sluice: as shipped, resume and acknowledgements included.
+//   - sluice: as shipped, resume and acknowledgements included. The source uses its memory
+//     again when that can be acknowledged only, and the sink keeps nothing of its events.
+//   - sluice-kept: the same, with memory for every event at the source, and such as the sink
+//     might keep.
 //   - sluice-at-most-once: nothing that was sent goes back.
 //   - sluice-auto: the consumer begins with the demand of the case, and sizes it by itself.
 //   - nats-core: a message a batch; nats-core-each: a message an event; both with the
@@ -39,6 +42,7 @@ var rows = map[string]Row{
 	"raw-grpc-proto":      {parts: map[string]Part{"produce": protoProduce, "consume": protoConsume}},
 	"raw-tcp":             {parts: map[string]Part{"produce": tcpProduce, "consume": tcpConsume}},
 	"sluice":              {parts: map[string]Part{"produce": sluiceProduce, "gate": sluiceGate, "consume": sluiceConsume, "local": sluiceLocal}},
+	"sluice-kept":         {parts: map[string]Part{"produce": sluiceProduce, "consume": sluiceConsume}},
 	"sluice-at-most-once": {parts: map[string]Part{"produce": sluiceProduce, "consume": sluiceConsume}},
 	"sluice-auto":         {parts: map[string]Part{"produce": sluiceProduce, "consume": sluiceConsume}},
 	"nats-core":           {server: true, parts: map[string]Part{"serve": natsServe, "produce": natsProduce, "consume": natsConsume}},

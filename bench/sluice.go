@@ -12,9 +12,12 @@ import (
 
 // The producer's node is known by its gossip address; the consumer joins it.
 
+// port is the port number i as a publisher sees it, and lent as a sink does that keeps
+// nothing of its events, like the consumers of the raw rows.
 func port(i int) wire.Port[[]byte] { return wire.Bytes(fmt.Sprintf("events-%d", i)) }
+func lent(i int) wire.Port[[]byte] { return wire.LentBytes(port(i).Name()) }
 
-var passed = wire.Bytes("passed")
+var passed, passedLent = wire.Bytes("passed"), wire.LentBytes("passed")
 
 func newNode(s Spec) *node.Node {
 	c := node.Config{
@@ -41,14 +44,25 @@ func (h *herald) Run(ctx context.Context) error {
 
 func source(s Spec) *stage.Source[[]byte] {
 	g := newGenerator(s)
-	src := stage.NewSource(func(ctx context.Context, demand int) ([][]byte, error) {
+	g.Ring(s.open() + 4*s.Batch())
+	return stage.NewSource(func(ctx context.Context, demand int) ([][]byte, error) {
 		n, err := g.Due(ctx, min(demand, 4*s.Batch()))
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case s.Row == "sluice-kept":
+			return g.Make(n), nil
 		}
-		return g.Make(n), nil
+		return g.Next(n), nil
 	})
-	return src
+}
+
+// open is how many events of a source are asked for and not acknowledged, at most.
+func (s Spec) open() int {
+	if s.Row == "sluice-auto" {
+		return max(s.Max, min(stage.DefaultAutoMax, stage.DefaultAutoBytes/s.Size))
+	}
+	return s.Subs * s.Max
 }
 
 func terms(s Spec) []stage.Option {
@@ -104,9 +118,12 @@ func sluiceConsume(ctx context.Context, s Spec, m *Meter, ready func(string)) er
 			check.took(s, events)
 			return nil
 		})
-		from := port(min(i, outlets(s)-1))
-		if s.Name == "three-stages" {
-			from = passed
+		from := lent(min(i, outlets(s)-1))
+		switch {
+		case s.Name == "three-stages":
+			from = passedLent
+		case s.Row == "sluice-kept":
+			from = port(min(i, outlets(s)-1))
 		}
 		stage.Connect(node.Outlet(n, from), sink, terms(s)...)
 		all = append(all, sink)

@@ -77,10 +77,59 @@ func (c frames) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// Unmarshal implements encoding.CodecV2. Events are parts of the frame that they came
-// in, which has memory of its own.
+// arrival is a frame of a producer. The events of a batch are parts of its memory, which
+// is its own with wire.Kept, and else used again: by the next frame that is read into the
+// arrival, unless keep was called.
+type arrival struct {
+	frame  *sluicev1.ProducerFrame // used again for every frame
+	memory wire.Memory
+	data   mem.Buffer // that is to be given back
+}
+
+// keep leaves the memory to the caller, who gives it back; it is nil where there is
+// nothing to be given back.
+func (a *arrival) keep() mem.Buffer {
+	data := a.data
+	a.data = nil
+	return data
+}
+
+func (a *arrival) read(data mem.BufferSlice) error {
+	giveBack(a.keep())
+	if a.memory == wire.Kept {
+		return wire.ReadProducerFrame(data.Materialize(), a.frame)
+	}
+	if checked {
+		a.data = mem.SliceBuffer(data.Materialize())
+	} else {
+		a.data = data.MaterializeToBuffer(bodies)
+	}
+	return wire.ReadProducerFrame(a.data.ReadOnlyData(), a.frame)
+}
+
+// giveBack gives back the memory of a frame, which nobody reads any more.
+func giveBack(data mem.Buffer) {
+	if data == nil {
+		return
+	}
+	if checked {
+		spoil(data.ReadOnlyData())
+	}
+	data.Free()
+}
+
+// spoil overwrites memory, so that whoever still reads it is found out.
+func spoil(data []byte) {
+	for i := range data {
+		data[i] = 0xDB
+	}
+}
+
+// Unmarshal implements encoding.CodecV2.
 func (c frames) Unmarshal(data mem.BufferSlice, v any) error {
 	switch f := v.(type) {
+	case *arrival:
+		return f.read(data)
 	case *sluicev1.ProducerFrame:
 		return wire.ReadProducerFrame(data.Materialize(), f)
 	case *sluicev1.SubscriberFrame:

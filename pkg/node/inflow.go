@@ -2,9 +2,11 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicenet/sluice/pkg/stage"
@@ -36,7 +38,8 @@ type inflow[T any] struct {
 
 	mu       sync.Mutex
 	core     *wire.Consumer
-	writer   *writer[T] // of the current stream, or nil
+	lent     []lentFrame // in the order of their positions
+	writer   *writer[T]  // of the current stream, or nil
 	state    string
 	why      error // what it waits for
 	since    time.Time
@@ -97,7 +100,25 @@ func (i *inflow[T]) say(w *writer[T]) {
 func (i *inflow[T]) processed(acked int64, done []stage.Range, idle bool) {
 	if acked >= i.core.Acked() {
 		_ = i.core.Processed(acked, done, idle)
+		i.takeBack()
 	}
+}
+
+// lentFrame is the memory of a frame whose events are lent, up to position last.
+type lentFrame struct {
+	last int64
+	data mem.Buffer
+}
+
+// takeBack takes back the memory of the frames whose events are all processed. What is
+// lent to a stage that has failed, or to one that has left it unprocessed, stays its own.
+func (i *inflow[T]) takeBack() {
+	n := 0
+	for n < len(i.lent) && i.lent[n].last <= i.core.Acked() {
+		giveBack(i.lent[n].data)
+		n++
+	}
+	i.lent = slices.Delete(i.lent, 0, n)
 }
 
 // Cancel implements stage.Upstream.

@@ -62,14 +62,15 @@ func (i *inflow[T]) carry(ctx context.Context, call sluicev1.SubscriptionService
 		i.n.peers.forget(at.address, life.begin)
 		cut()
 	})
-	f := new(sluicev1.ProducerFrame) // used again for every frame
+	f := new(sluicev1.ProducerFrame)
+	r.arrival = arrival{frame: f, memory: wire.MemoryOf(i.codec)}
 	for {
 		// Before Opened there is another limit. Behind End nothing is due until everything
 		// is said.
 		if opened && !r.ended {
 			life.waiting()
 		}
-		err := call.RecvMsg(f)
+		err := call.RecvMsg(&r.arrival)
 		life.heard()
 		if err != nil {
 			r.flush()
@@ -150,9 +151,10 @@ func (i *inflow[T]) breach(err error, call sluicev1.SubscriptionService_Subscrib
 
 // reader applies what the producer sends on one stream.
 type reader[T any] struct {
-	i    *inflow[T]
-	w    *writer[T]
-	life *pulse
+	i       *inflow[T]
+	w       *writer[T]
+	life    *pulse
+	arrival arrival
 	// ended says that the producer has sent its last frame.
 	ended bool
 	// events is the delivery so far: the frames that it was cut into are joined.
@@ -207,6 +209,9 @@ func (r *reader[T]) batch(b *sluicev1.Batch) error {
 	i.mu.Lock()
 	take, err := i.core.Batch(b.GetFirst(), int64(len(b.GetEvents())))
 	take = take && !i.given
+	if take && r.arrival.memory == wire.Lent {
+		i.lent = append(i.lent, lentFrame{last: i.core.Received(), data: r.arrival.keep()})
+	}
 	i.mu.Unlock()
 	if err != nil || !take {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -201,10 +202,11 @@ func (c consumerSide) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	into := m.(*sluicev1.ProducerFrame)
-	proto.Reset(into)
-	proto.Merge(into, f)
-	return nil
+	data, err := proto.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return m.(*arrival).read(mem.BufferSlice{mem.SliceBuffer(data)})
 }
 
 func (p producerSide) Recv() (*sluicev1.SubscriberFrame, error) {

@@ -37,7 +37,7 @@ func Outlet[T any](n *Node, port wire.Port[T], opts ...OutletOption) stage.Outle
 	defer n.mu.Unlock()
 	for _, known := range n.outlets[port.Name()] {
 		o, ok := known.(*remote[T])
-		if ok && o.follow == f {
+		if ok && o.follow == f && o.Lends() == lends(port) {
 			return o
 		}
 		if !ok {
@@ -86,6 +86,7 @@ type remote[T any] struct {
 
 var (
 	_ stage.Plural[int]   = (*remote[int])(nil)
+	_ stage.Lender        = (*remote[int])(nil)
 	_ stage.Upstream[int] = (*inflow[int])(nil)
 )
 
@@ -94,6 +95,11 @@ func (r *remote[T]) OutletName() string { return r.port.Name() }
 // Done is never closed: whether an outlet of another node has ended is said to its
 // subscribers.
 func (r *remote[T]) Done() <-chan struct{} { return nil }
+
+// Lends implements stage.Lender.
+func (r *remote[T]) Lends() bool { return lends(r.port) }
+
+func lends[T any](port wire.Port[T]) bool { return wire.MemoryOf(port.Codec()) == wire.Lent }
 
 // AttachAll implements stage.Plural.
 func (r *remote[T]) AttachAll(terms stage.Terms, to stage.Members[T]) (stage.Upstream[T], error) {

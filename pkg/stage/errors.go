@@ -44,6 +44,8 @@ var (
 	ErrNotRun = errors.New("nobody runs that stage: give it to Run too, or Connect with a longer Timeout if it comes later")
 	// ErrNotMade: a stage is a literal. It has to come from its constructor.
 	ErrNotMade = errors.New("the stage was not made by its constructor: use NewSource, NewGate, NewSink, NewWorkers or NewPool")
+	// ErrLent: events are lent to a stage that keeps or passes on what it gets.
+	ErrLent = errors.New("its events are lent until they are processed, and this stage may keep them: subscribe with a sink without dead letters, or by a port whose events are kept, like wire.Bytes")
 	// ErrExited: a handler ended its goroutine with runtime.Goexit.
 	ErrExited = errors.New("a handler ended its goroutine")
 )

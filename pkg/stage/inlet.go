@@ -41,6 +41,8 @@ type inlet[T any] struct {
 	// adapt is set by a stage that handles events out of order: it accepts the terms of
 	// a subscription, or changes them.
 	adapt func(*settings) error
+	// borrows is set by a stage that keeps no event when its handler is done with it.
+	borrows bool
 }
 
 func newInlet[T any](name *string, owner any) *inlet[T] {
@@ -49,12 +51,18 @@ func newInlet[T any](name *string, owner any) *inlet[T] {
 	return l
 }
 
-// hook sets the hooks, the first time.
-func (l *inlet[T]) hook(subscribed func(*Subscription) error, cancelled func(*Subscription, Ending) error) {
+// lendable reports whether the events of an outlet may go into the stage.
+func (l *inlet[T]) lendable(outlet Outlet[T]) bool {
+	lender, ok := outlet.(Lender)
+	return !ok || l.borrows || !lender.Lends()
+}
+
+// hook sets the hooks, and whether the stage borrows, the first time.
+func (l *inlet[T]) hook(subscribed func(*Subscription) error, cancelled func(*Subscription, Ending) error, borrows bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hooked {
-		l.hooked, l.onSubscribed, l.onCancelled = true, subscribed, cancelled
+		l.hooked, l.onSubscribed, l.onCancelled, l.borrows = true, subscribed, cancelled, borrows
 	}
 }
 

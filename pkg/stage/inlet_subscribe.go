@@ -27,6 +27,9 @@ func (l *inlet[T]) subscribe(outlet Outlet[T], sub *Subscription, opts []Option,
 	if err != nil {
 		return nil, err
 	}
+	if !l.lendable(outlet) {
+		return nil, ErrLent
+	}
 	in := &inflow[T]{outlet: outlet, name: outlet.OutletName(), terms: s.terms, mode: s.mode, sub: sub, trial: trial}
 	if l.adapt != nil {
 		if err := l.adapt(&s); err != nil {

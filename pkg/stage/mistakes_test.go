@@ -174,3 +174,36 @@ func TestStagesAreMade(t *testing.T) {
 	require.ErrorIs(t, stage.Handle(&stage.Gate[int, int]{}, none)(1), stage.ErrNotMade)
 	require.ErrorIs(t, stage.HandleSink(&stage.Sink[int]{}, func(context.Context, int) error { return nil })(1), stage.ErrNotMade)
 }
+
+// lending is an outlet whose events are valid until they are processed.
+type lending struct{ stage.Outlet[int] }
+
+func (lending) Lends() bool { return true }
+
+// Events that are lent go to a sink that is done with them when its handler is, and to
+// nobody who may keep them or pass them on.
+func TestLentEventsHaveToStay(t *testing.T) {
+	f := func(name string, to stage.Inlet[int], want error) {
+		t.Run(name, func(t *testing.T) {
+			src := counter(10)
+			wait, _ := start(t, src)
+			_, err := stage.Subscribe(t.Context(), lending{src}, to)
+			require.ErrorIs(t, err, want)
+			if want == nil {
+				require.NoError(t, stage.Run(t.Context(), to.(stage.Runner)))
+				require.NoError(t, wait())
+			}
+		})
+	}
+	sink, _ := keeper()
+	f("sink", sink, nil)
+	letters := stage.NewSource[stage.DeadLetter[int]](nil)
+	careful, _ := keeper()
+	careful.DeadLetters, careful.OnError = letters, stage.ErrorPolicy{Then: stage.ToDeadLetters}
+	f("sink with dead letters", careful, stage.ErrLent)
+	f("gate", stage.NewGate(stage.Map(double)), stage.ErrLent)
+	f("workers", stage.NewWorkers(func(context.Context, int) error { return nil }), stage.ErrLent)
+	for _, err := range stage.All(t.Context(), stage.Outlet[int](lending{counter(10)})) {
+		require.ErrorIs(t, err, stage.ErrLent)
+	}
+}

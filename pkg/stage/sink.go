@@ -73,7 +73,7 @@ func (s *Sink[T]) Inspect() Info {
 
 func (s *Sink[T]) inlet() *inlet[T] {
 	if s.in != nil {
-		s.in.hook(s.OnSubscribed, s.OnCancelled)
+		s.in.hook(s.OnSubscribed, s.OnCancelled, s.DeadLetters == nil)
 	}
 	return s.in
 }

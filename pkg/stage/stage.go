@@ -83,6 +83,12 @@ type Tapper[T any] interface {
 	Tap(watch func(events []T)) (stop func())
 }
 
+// A Lender is an [Outlet] that may lend its events: then they are valid until they are
+// processed, and their memory is used again. Only a [Sink] without DeadLetters can
+// subscribe to such events, since nobody else is done with an event then: others are
+// refused with ErrLent.
+type Lender interface{ Lends() bool }
+
 // Batch is one delivery.
 type Batch[T any] struct {
 	Events []T

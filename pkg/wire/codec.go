@@ -23,7 +23,37 @@ type Codec[T any] interface {
 	Append(dst []byte, event T) ([]byte, error)
 	// Decode returns the event that data encodes. The event may keep data, or parts
 	// of it: nobody else writes to it. What it keeps holds the whole frame in memory.
+	// A codec whose events keep less says so: see [Memory].
 	Decode(data []byte) (T, error)
+}
+
+// Memory says how long an event needs the data that it was decoded from. A codec says it
+// with a method
+//
+//	Memory() wire.Memory
+//
+// and the memory of frames is used again as soon as that allows. That is most of what
+// larger events cost.
+type Memory int
+
+const (
+	// Kept: for as long as there is the event, which nobody can say: every frame has
+	// memory of its own. So it is for a codec that says nothing.
+	Kept Memory = iota
+	// Copied: not at all, once Decode has returned.
+	Copied
+	// Lent: until the event is processed. Whoever handles it copies what is to stay. Only
+	// a sink can subscribe to such events, and only one without dead letters: others pass
+	// on what they get.
+	Lent
+)
+
+// MemoryOf returns what a codec says.
+func MemoryOf[T any](c Codec[T]) Memory {
+	if m, ok := c.(interface{ Memory() Memory }); ok {
+		return m.Memory()
+	}
+	return Kept
 }
 
 // JSON returns a port whose events are written by [encoding/json]. The type of its
@@ -50,9 +80,16 @@ func Text(name string) Port[string] { return New[string](name, textCodec{}) }
 // that arrives is a part of the frame that it came in, and is not copied.
 func Bytes(name string) Port[[]byte] { return New[[]byte](name, bytesCodec{}) }
 
+// LentBytes is [Bytes] for a sink that keeps nothing of its events, which are lent to it:
+// they are valid until its handler returns, and their memory is used again then. In
+// programs that are built with the race detector it is overwritten at once, so that
+// what was kept is seen. To a publisher both ports are the same.
+func LentBytes(name string) Port[[]byte] { return New[[]byte](name, lentCodec{}) }
+
 type jsonCodec[T any] struct{ eventType string }
 
 func (jsonCodec[T]) Name() string        { return "json" }
+func (jsonCodec[T]) Memory() Memory      { return Copied }
 func (c jsonCodec[T]) EventType() string { return c.eventType }
 
 func (jsonCodec[T]) Append(dst []byte, event T) ([]byte, error) {
@@ -67,7 +104,8 @@ func (jsonCodec[T]) Decode(data []byte) (event T, err error) {
 
 type protoCodec[M proto.Message] struct{ none M }
 
-func (protoCodec[M]) Name() string { return "proto" }
+func (protoCodec[M]) Name() string   { return "proto" }
+func (protoCodec[M]) Memory() Memory { return Copied }
 
 func (c protoCodec[M]) EventType() string {
 	return string(c.none.ProtoReflect().Descriptor().FullName())
@@ -84,6 +122,7 @@ func (c protoCodec[M]) Decode(data []byte) (M, error) {
 
 type textCodec struct{}
 
+func (textCodec) Memory() Memory    { return Copied }
 func (textCodec) Name() string      { return "text" }
 func (textCodec) EventType() string { return "string" }
 
@@ -97,6 +136,11 @@ func (bytesCodec) EventType() string { return "[]byte" }
 
 func (bytesCodec) Append(dst []byte, event []byte) ([]byte, error) { return append(dst, event...), nil }
 func (bytesCodec) Decode(data []byte) ([]byte, error)              { return data, nil }
+
+// lentCodec reads what bytesCodec writes.
+type lentCodec struct{ bytesCodec }
+
+func (lentCodec) Memory() Memory { return Lent }
 
 // typeName names a Go type by the paths of the packages in it.
 func typeName(t reflect.Type) string {

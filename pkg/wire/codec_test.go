@@ -308,3 +308,18 @@ func TestCutAllocatesNothingForAnEvent(t *testing.T) {
 		}
 	}))
 }
+
+// unsaid is a codec that says nothing of the memory of its events.
+type unsaid struct{ Codec[[]byte] }
+
+func TestMemoryOfCodecs(t *testing.T) {
+	require.Equal(t, Copied, MemoryOf(JSON[int]("x").Codec()))
+	require.Equal(t, Copied, MemoryOf(Text("x").Codec()))
+	require.Equal(t, Copied, MemoryOf(Proto[*sluicev1.Open]("x").Codec()))
+	require.Equal(t, Kept, MemoryOf(Bytes("x").Codec()))
+	require.Equal(t, Lent, MemoryOf(LentBytes("x").Codec()))
+	require.Equal(t, Kept, MemoryOf[[]byte](unsaid{LentBytes("x").Codec()}))
+	kept, lent := Bytes("x"), LentBytes("x")
+	require.Equal(t, kept.Codec().Name(), lent.Codec().Name(), "they read what the other writes")
+	require.Equal(t, kept.EventType(), lent.EventType())
+}
