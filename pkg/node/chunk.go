@@ -1,6 +1,9 @@
 package node
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // chunk is a run of events that were delivered together. They stay as they are, since
 // they may be encoded without the lock.
@@ -32,24 +35,26 @@ type spare[T any] struct {
 	closed bool
 }
 
-// spareBytes is how much a session keeps.
-const spareBytes = 32 << 10
+// spareBytes is how much a session keeps, until it is idle.
+const spareBytes = 256 << 10
 
 func sizeOf[T any](room []T) uintptr {
 	var event T
 	return uintptr(cap(room)) * unsafe.Sizeof(event)
 }
 
-// get returns room for n events.
+// get returns room for n events. What is too small for them gives way to what will be
+// put in its place.
 func (s *spare[T]) get(n int) []T {
-	last := len(s.rooms) - 1
-	if last < 0 || cap(s.rooms[last]) < n {
-		return make([]T, 0, n)
+	for i, room := range slices.Backward(s.rooms) {
+		if cap(room) >= n {
+			s.rooms = slices.Delete(s.rooms, i, i+1)
+			s.bytes -= sizeOf(room)
+			return room
+		}
 	}
-	room := s.rooms[last]
-	s.rooms[last] = nil
-	s.rooms, s.bytes = s.rooms[:last], s.bytes-sizeOf(room)
-	return room
+	s.drop()
+	return make([]T, 0, n)
 }
 
 // put takes room that nobody reads any more.
@@ -58,6 +63,12 @@ func (s *spare[T]) put(room []T) {
 		clear(room)
 		s.rooms, s.bytes = append(s.rooms, room[:0]), s.bytes+size
 	}
+}
+
+// drop keeps nothing for now.
+func (s *spare[T]) drop() {
+	clear(s.rooms)
+	s.rooms, s.bytes = s.rooms[:0], 0
 }
 
 // close keeps nothing from now on.

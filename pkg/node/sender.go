@@ -141,6 +141,7 @@ func (x *sender[T]) idle() *sluicev1.ProducerFrame {
 		v.mu.Unlock()
 		return nil
 	}
+	v.spare.drop()
 	f := v.core.Idle(v.waiting)
 	late := false
 	if v.core.EndSent() && v.core.Unacked() == 0 {
