@@ -33,6 +33,17 @@ var connecting = grpc.ConnectParams{
 	MinConnectTimeout: 5 * time.Second,
 }
 
+// Room of a connection. gRPC takes its buffers from a pool while they are in use. It would
+// find out by itself how much may be on its way, with a ping for every few frames; for
+// a subscription that is what was asked for, so it is told its own limits from the start.
+const (
+	connBuffer   = 128 << 10 // for what is read, and written, at once
+	streamWindow = 8 << 20   // on its way to a consumer, on one stream
+	connWindow   = 16 << 20
+	askWindow    = 64 << 10 // on its way to a producer, on one stream: small frames
+	asksWindow   = 1 << 20
+)
+
 // keepaliveTimes are those of a node.
 type keepaliveTimes struct{ every, timeout, allowed time.Duration }
 
@@ -52,6 +63,10 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.KeepaliveParams(pings),
 		grpc.KeepaliveEnforcementPolicy(policy),
 		grpc.MaxRecvMsgSize(maxRequest),
+		grpc.ReadBufferSize(connBuffer),
+		grpc.WriteBufferSize(connBuffer),
+		grpc.InitialWindowSize(askWindow),
+		grpc.InitialConnWindowSize(asksWindow),
 		grpc.ForceServerCodecV2(frameCodec),
 		grpc.ChainStreamInterceptor(n.recoverStream, n.guardStream),
 		grpc.ChainUnaryInterceptor(n.recoverUnary, n.guardUnary),
@@ -152,6 +167,10 @@ func (p *peers) connect(address string, more ...grpc.DialOption) (*grpc.ClientCo
 		grpc.WithTransportCredentials(p.n.clientCredentials()),
 		grpc.WithKeepaliveParams(p.n.tuning.keepalive.client()),
 		grpc.WithNoProxy(),
+		grpc.WithReadBufferSize(connBuffer),
+		grpc.WithWriteBufferSize(connBuffer),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrame), grpc.ForceCodecV2(frameCodec)),
 		grpc.WithConnectParams(connecting),
