@@ -48,7 +48,9 @@ func child(text string) int {
 	slog.SetLogLoggerLevel(slog.LevelError)
 	m := &Meter{timed: s.Load != 0}
 	if s.Profile != "" {
-		f, err := os.Create(filepath.Join(s.Profile, fmt.Sprintf("%s-%s-%d-%s-%s.pprof", s.Row, s.Name, s.Size, s.Role, fmt.Sprint(os.Getpid()))))
+		name := filepath.Join(s.Profile, fmt.Sprintf("%s-%s-%d-%d-%s", s.Row, s.Name, s.Size, s.Max, s.Role))
+		defer allocations(name + "-allocs.pprof")
+		f, err := os.Create(name + ".pprof")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
@@ -73,4 +75,16 @@ func child(text string) int {
 		return 1
 	}
 	return 0
+}
+
+// allocations writes what was allocated, and where.
+func allocations(name string) {
+	f, err := os.Create(name)
+	if err == nil {
+		err = pprof.Lookup("allocs").WriteTo(f, 0)
+		_ = f.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }

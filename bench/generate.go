@@ -17,6 +17,7 @@ type Generator struct {
 	body  []byte
 	made  [][]byte
 	ring  [][]byte
+	at    int // in ring
 }
 
 func newGenerator(s Spec) *Generator {
@@ -92,7 +93,10 @@ func (g *Generator) Ring(n int) {
 func (g *Generator) Next(n int) [][]byte {
 	g.made = g.made[:0]
 	for range n {
-		event := g.ring[g.next%uint64(len(g.ring))]
+		if g.at++; g.at == len(g.ring) {
+			g.at = 0
+		}
+		event := g.ring[g.at]
 		g.stamp(event)
 		g.made = append(g.made, event)
 	}

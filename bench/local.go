@@ -33,8 +33,9 @@ func (c *counter) took(events []int) {
 
 func sluiceLocal(ctx context.Context, s Spec, m *Meter, ready func(string)) error {
 	next := 0
+	made := make([]int, 4*s.Batch()) // free again at the next call
 	source := stage.NewSource(func(ctx context.Context, demand int) ([]int, error) {
-		events := make([]int, min(demand, 4*s.Batch()))
+		events := made[:min(demand, len(made))]
 		for i := range events {
 			events[i] = next
 			next++
@@ -52,7 +53,12 @@ func sluiceLocal(ctx context.Context, s Spec, m *Meter, ready func(string)) erro
 		all = append(all, sink)
 	}
 	if s.Name == "local" {
-		gate := stage.NewGate(stage.Map(func(n int) int { return n + 1 }))
+		gate := stage.NewGate(func(_ context.Context, events []int) ([]int, error) {
+			for i := range events {
+				events[i]++
+			}
+			return events, nil
+		})
 		stage.Connect(source, gate, stage.MaxDemand(s.Max), stage.MinDemand(s.Min))
 		all = append(all, gate)
 		connect(gate, 1)

@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	only := flag.String("case", "", "only cases whose name contains this")
 	rows := flag.String("row", "", "only rows whose names are in this list: sluice,raw-grpc")
 	size := flag.Int("size", 0, "only events of this many bytes")
-	profile := flag.String("profile", "", "write CPU profiles of every process into this directory")
+	profile := flag.String("profile", "", "write a CPU profile and one of allocations of every process into this directory; repetitions overwrite each other's")
 	growth := flag.Bool("growth", false, "measure instead how costs grow; a quarter of an hour, in this process alone")
 	plot := flag.String("plot", "", "with -growth: draw the curves into this SVG file")
 	flag.Parse()

@@ -62,7 +62,7 @@ func (s Spec) open() int {
 	if s.Row == "sluice-auto" {
 		return max(s.Max, min(stage.DefaultAutoMax, stage.DefaultAutoBytes/s.Size))
 	}
-	return s.Subs * s.Max
+	return s.Subs / outlets(s) * s.Max
 }
 
 func terms(s Spec) []stage.Option {
