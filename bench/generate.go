@@ -16,8 +16,8 @@ type Generator struct {
 	begun time.Time
 	body  []byte
 	made  [][]byte
-	ring  [][]byte
-	at    int // in ring
+	ring  []byte
+	rest  []byte // of ring
 }
 
 func newGenerator(s Spec) *Generator {
@@ -81,11 +81,7 @@ func (g *Generator) Make(n int) [][]byte {
 }
 
 // Ring makes the memory that Next uses again after n events.
-func (g *Generator) Ring(n int) {
-	for range n {
-		g.ring = append(g.ring, bytes.Clone(g.body))
-	}
-}
+func (g *Generator) Ring(n int) { g.ring = bytes.Repeat(g.body, n) }
 
 // Next returns the next n events, in the memory of those that came so many before. Only
 // their numbers are written, as the rest is there, so that an event is copied as often as
@@ -93,10 +89,11 @@ func (g *Generator) Ring(n int) {
 func (g *Generator) Next(n int) [][]byte {
 	g.made = g.made[:0]
 	for range n {
-		if g.at++; g.at == len(g.ring) {
-			g.at = 0
+		if len(g.rest) == 0 {
+			g.rest = g.ring
 		}
-		event := g.ring[g.at]
+		event := g.rest[:g.size:g.size]
+		g.rest = g.rest[g.size:]
 		g.stamp(event)
 		g.made = append(g.made, event)
 	}
