@@ -169,13 +169,43 @@ func readInts(body []byte, last protowire.Number) (v [3]int64, ok bool) {
 	return v, true
 }
 
+// readEvents reads the events that body begins with, as long as their lengths have one or
+// two bytes, and appends them to events. It returns the rest, which may go on with any field.
+func readEvents(body []byte, events [][]byte) ([][]byte, []byte) {
+	for len(body) > 2 && body[0] == eventTag {
+		n, at := int(body[1]), 2
+		if n >= 0x80 {
+			if body[2] >= 0x80 {
+				break
+			}
+			n, at = n&0x7F|int(body[2])<<7, 3
+		}
+		if n > len(body)-at {
+			break
+		}
+		events, body = append(events, body[at:at+n:at+n]), body[at+n:]
+	}
+	return events, body
+}
+
 // readBatch reads what appendBatch has written, in any order. It reports false when
 // there is anything else, and leaves b in any state then.
 func readBatch(body []byte, b *sluicev1.Batch) bool {
 	b.First, b.Backlog, b.More = 0, 0, false
-	clear(b.Events)
+	before := len(b.Events)
 	b.Events, b.Attempts = b.Events[:0], b.Attempts[:0]
+	defer func() {
+		if now := len(b.Events); now < before {
+			clear(b.Events[now:before]) // of the frame before
+		}
+	}()
 	for len(body) > 0 {
+		if b.Events != nil {
+			b.Events, body = readEvents(body, b.Events)
+			if len(body) == 0 {
+				break
+			}
+		}
 		number, kind, n := protowire.ConsumeTag(body)
 		if n < 0 {
 			return false
