@@ -137,7 +137,8 @@ func (bytesCodec) EventType() string { return "[]byte" }
 func (bytesCodec) Append(dst []byte, event []byte) ([]byte, error) { return append(dst, event...), nil }
 func (bytesCodec) Decode(data []byte) ([]byte, error)              { return data, nil }
 
-// decodeAll implements verbatim.
+// encoded and decodeAll implement verbatim.
+func (bytesCodec) encoded(events [][]byte) [][]byte        { return events }
 func (bytesCodec) decodeAll(events, dst [][]byte) [][]byte { return append(dst, events...) }
 
 // lentCodec reads what bytesCodec writes.

@@ -323,3 +323,28 @@ func TestMemoryOfCodecs(t *testing.T) {
 	require.Equal(t, kept.Codec().Name(), lent.Codec().Name(), "they read what the other writes")
 	require.Equal(t, kept.EventType(), lent.EventType())
 }
+
+// Bytes are cut and decoded all at once, and it is as if they were one by one.
+func TestBytesAreCutLikeOthers(t *testing.T) {
+	lent := LentBytes("x").Codec()
+	rapid.Check(t, func(t *rapid.T) {
+		events := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 0, 20).Draw(t, "events")
+		limit := rapid.Int64Range(0, 400).Draw(t, "limit")
+		room := rapid.Int64Range(-1, 1).Draw(t, "more") // than what some of them take
+		for _, e := range events[:rapid.IntRange(0, len(events)).Draw(t, "some")] {
+			room += cost(len(e))
+		}
+		room = max(room, 0)
+		dst := []byte("before")
+		want, n, wantErr := Cut(unsaid{lent}, events, room, limit, dst)
+		got, m, err := Cut(lent, events, room, limit, dst)
+		require.Equal(t, want, got)
+		require.Equal(t, n, m)
+		require.Equal(t, wantErr, err)
+		one, err := Decode(unsaid{lent}, events, [][]byte{{1}})
+		require.NoError(t, err)
+		all, err := Decode(lent, events, [][]byte{{1}})
+		require.NoError(t, err)
+		require.Equal(t, one, all)
+	})
+}

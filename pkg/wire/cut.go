@@ -16,7 +16,9 @@ const besides = 64
 func Room(limit int64) int64 { return max(limit-besides, 0) }
 
 // cost is the room that an event of n encoded bytes takes, its attempts included.
-func cost(n int) int64 { return int64(1 + protowire.SizeBytes(n) + 5) }
+func cost(n int) int64 { return int64(1+protowire.SizeBytes(n)) + attemptCost }
+
+const attemptCost = 5
 
 // Cut encodes as many events as the next frame of their delivery takes, and appends
 // them to dst as a [Batch] carries them: each behind its tag and its length. It returns
@@ -29,6 +31,9 @@ func cost(n int) int64 { return int64(1 + protowire.SizeBytes(n) + 5) }
 // appended: the caller discards that event by name, and goes on behind it. Events
 // are cut before they are emitted, so that what is discarded takes no position.
 func Cut[T any](codec Codec[T], events []T, room, limit int64, dst []byte) (packed []byte, n int, err error) {
+	if c, ok := codec.(verbatim[T]); ok {
+		return cutBytes(c.encoded(events), room, limit, dst)
+	}
 	var used int64
 	width := 1 // of the length; events of one delivery tend to be alike
 	for _, event := range events {
@@ -50,8 +55,7 @@ func Cut[T any](codec Codec[T], events []T, room, limit int64, dst []byte) (pack
 		length := len(out) - at
 		size := cost(length)
 		if n == 0 && size > limit {
-			return dst, 0, broken(RuleEventTooLarge, "an event of %d bytes, where a frame has room for %d", length, limit).
-				hint("raise the largest frame at both ends, or split the event")
+			return dst, 0, tooLarge(length, limit)
 		}
 		if n > 0 && used+size > room {
 			break
@@ -70,6 +74,33 @@ func Cut[T any](codec Codec[T], events []T, room, limit int64, dst []byte) (pack
 		n++
 	}
 	return dst, n, nil
+}
+
+// cutBytes is Cut for events that are encoded.
+func cutBytes(events [][]byte, room, limit int64, dst []byte) (packed []byte, n int, err error) {
+	var used int64
+	for _, event := range events {
+		size := cost(len(event))
+		switch {
+		case n == 0 && size > limit:
+			return dst, 0, tooLarge(len(event), limit)
+		case n > 0 && used+size > room:
+			return dst, n, nil
+		case n == 0:
+			dst = slices.Grow(dst, int(min(room, (size-attemptCost)*int64(len(events)))))
+		}
+		dst = append(dst, eventTag)
+		dst = protowire.AppendVarint(dst, uint64(len(event)))
+		dst = append(dst, event...)
+		used += size
+		n++
+	}
+	return dst, n, nil
+}
+
+func tooLarge(length int, limit int64) error {
+	return broken(RuleEventTooLarge, "an event of %d bytes, where a frame has room for %d", length, limit).
+		hint("raise the largest frame at both ends, or split the event")
 }
 
 // eventTag stands before every event of a Batch, and zeros where the rest of its length
@@ -100,5 +131,6 @@ func Decode[T any](codec Codec[T], events [][]byte, dst []T) ([]T, error) {
 
 // verbatim is a codec whose events are what they are encoded as.
 type verbatim[T any] interface {
+	encoded(events []T) [][]byte
 	decodeAll(events [][]byte, dst []T) []T
 }
