@@ -35,7 +35,7 @@ var (
 func cases() []Case {
 	var all []Case
 	for _, size := range sizes {
-		all = append(all, Case{Name: "one-hop", Size: size, Max: 1000, Min: 750, Subs: 1, Rows: append(network[:len(network):len(network)], "sluice-kept", "sluice-at-most-once", "sluice-auto")})
+		all = append(all, Case{Name: "one-hop", Size: size, Max: 1000, Min: 750, Subs: 1, Rows: append(network[:len(network):len(network)], "sluice-kept", "raw-grpc-kept", "sluice-at-most-once", "sluice-auto")})
 	}
 	for _, size := range sizes[:2] {
 		all = append(all,

@@ -30,6 +30,15 @@ func appendBatch(dst []byte, first uint64, n int, g *Generator) []byte {
 	return dst
 }
 
+// appendEvents appends a frame with events.
+func appendEvents(dst []byte, first uint64, events [][]byte) []byte {
+	dst = protowire.AppendVarint(append(dst, firstTag...), first)
+	for _, e := range events {
+		dst = protowire.AppendBytes(append(dst, eventTag...), e)
+	}
+	return dst
+}
+
 var errFrame = errors.New("a frame cannot be read")
 
 // readBatch appends the events of a frame to events, which point into it.

@@ -23,16 +23,25 @@ type messages interface {
 	RecvMsg(m any) error
 }
 
-type rawCodec struct{}
+// rawCodec leaves frames as they are. With kept they have memory of their own when they
+// arrive.
+type rawCodec struct{ kept bool }
 
 func (rawCodec) Name() string { return "raw" }
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) { return v.(*rawFrame).out, nil }
 
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	v.(*rawFrame).in = data.MaterializeToBuffer(mem.DefaultBufferPool())
+func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if c.kept {
+		v.(*rawFrame).in = mem.SliceBuffer(data.Materialize())
+	} else {
+		v.(*rawFrame).in = data.MaterializeToBuffer(mem.DefaultBufferPool())
+	}
 	return nil
 }
+
+// kept says that a row makes memory for its events, like sluice-kept.
+func (s Spec) kept() bool { return s.Row == "raw-grpc-kept" || s.Row == "sluice-kept" }
 
 var rawService = grpc.ServiceDesc{
 	ServiceName: "bench.Raw", HandlerType: (*any)(nil),
@@ -55,15 +64,19 @@ func rawServe(ctx context.Context, ready func(string), handle func(grpc.ServerSt
 	return server.Serve(l)
 }
 
-func rawDial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
+func rawDial(s Spec) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+s.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{s.kept()}), grpc.MaxCallRecvMsgSize(64<<20)))
 }
 
-// rawSend sends a frame of n events.
-func rawSend(stream messages, n int, g *Generator) error {
+// rawSend sends a frame of n events, which have memory of their own if they are kept.
+func rawSend(stream messages, n int, g *Generator, kept bool) error {
 	buf := mem.DefaultBufferPool().Get(batchSize(n, g.size))
-	*buf = appendBatch((*buf)[:0], g.next, n, g)
+	if kept {
+		*buf = appendEvents((*buf)[:0], g.next, g.Make(n))
+	} else {
+		*buf = appendBatch((*buf)[:0], g.next, n, g)
+	}
 	return stream.SendMsg(&rawFrame{out: mem.BufferSlice{mem.NewBuffer(buf, mem.DefaultBufferPool())}})
 }
 
@@ -90,7 +103,7 @@ func rawGRPCProduce(ctx context.Context, s Spec, _ *Meter, ready func(string)) e
 		held := newCredits()
 		go rawAsks(stream, held)
 		g := newGenerator(s)
-		return send(stream.Context(), held, g, s.Batch(), func(n int) error { return rawSend(stream, n, g) })
+		return send(stream.Context(), held, g, s.Batch(), func(n int) error { return rawSend(stream, n, g, s.kept()) })
 	})
 }
 
@@ -127,7 +140,7 @@ func rawReceive(ctx context.Context, s Spec, conn *grpc.ClientConn, take func([]
 }
 
 func rawGRPCConsume(ctx context.Context, s Spec, m *Meter, ready func(string)) error {
-	conn, err := rawDial(s.Address)
+	conn, err := rawDial(s)
 	if err != nil {
 		return err
 	}
@@ -144,7 +157,7 @@ func rawGRPCConsume(ctx context.Context, s Spec, m *Meter, ready func(string)) e
 
 // rawGRPCGate passes events on: it takes a batch when the next one has room for it.
 func rawGRPCGate(ctx context.Context, s Spec, _ *Meter, ready func(string)) error {
-	conn, err := rawDial(s.Address)
+	conn, err := rawDial(s)
 	if err != nil {
 		return err
 	}

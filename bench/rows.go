@@ -26,6 +26,8 @@ func (c Case) local() bool { return c.Name == "local" || c.Name == "local-fan-ou
 //
 //   - raw-grpc: grpc-go with the same frames, encoded by hand, and credits; nothing is
 //     kept, nothing can be resumed. One goroutine a subscription consumes, and asks.
+//   - raw-grpc-kept: the same, with memory for every event at the producer, and for every frame
+//     at the consumer, to compare sluice-kept with.
 //   - raw-grpc-proto: the same, by the standard protobuf encoding.
 //   - raw-tcp: the same frames and credits on a TCP connection a subscription.
 //   - sluice: as shipped, resume and acknowledgements included. The source uses its memory
@@ -39,6 +41,7 @@ func (c Case) local() bool { return c.Name == "local" || c.Name == "local-fan-ou
 //   - nats-jetstream: memory storage, pull, explicit acknowledgements.
 var rows = map[string]Row{
 	"raw-grpc":            {parts: map[string]Part{"produce": rawGRPCProduce, "gate": rawGRPCGate, "consume": rawGRPCConsume}},
+	"raw-grpc-kept":       {parts: map[string]Part{"produce": rawGRPCProduce, "consume": rawGRPCConsume}},
 	"raw-grpc-proto":      {parts: map[string]Part{"produce": protoProduce, "consume": protoConsume}},
 	"raw-tcp":             {parts: map[string]Part{"produce": tcpProduce, "consume": tcpConsume}},
 	"sluice":              {parts: map[string]Part{"produce": sluiceProduce, "gate": sluiceGate, "consume": sluiceConsume, "local": sluiceLocal}},

@@ -50,7 +50,7 @@ func source(s Spec) *stage.Source[[]byte] {
 		switch {
 		case err != nil:
 			return nil, err
-		case s.Row == "sluice-kept":
+		case s.kept():
 			return g.Make(n), nil
 		}
 		return g.Next(n), nil
@@ -122,7 +122,7 @@ func sluiceConsume(ctx context.Context, s Spec, m *Meter, ready func(string)) er
 		switch {
 		case s.Name == "three-stages":
 			from = passedLent
-		case s.Row == "sluice-kept":
+		case s.kept():
 			from = port(min(i, outlets(s)-1))
 		}
 		stage.Connect(node.Outlet(n, from), sink, terms(s)...)
