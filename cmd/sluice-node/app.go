@@ -18,7 +18,8 @@ Stages:
 ` + builtin.Help() + `
 Every stage also takes:
   from          gates and sinks: an outlet, or a list of them, each a name or
-                {outlet, max_demand, min_demand, resume_window, publishers: all|one, expect}
+                {outlet, max_demand, min_demand, resume_window, publishers: all|one, expect,
+                auto_demand: true, or {min, max, max_bytes}}
   on_error      gates and sinks: what is done with an event that cannot be handled: fail (the
                 default), skip or dead_letter, or {retry: {attempts, delay, max_delay, then}}
   max_attempts  sources and gates: how often an event may come back from a stage that had it and

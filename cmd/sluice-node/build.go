@@ -114,6 +114,9 @@ func terms(f config.From) []stage.Option {
 	if f.MinDemand != nil {
 		opts = append(opts, stage.MinDemand(*f.MinDemand))
 	}
+	if a := f.Auto; a != nil {
+		opts = append(opts, stage.AutoDemand(stage.Auto{Min: a.Min, Max: a.Max, MaxBytes: a.MaxBytes}))
+	}
 	if f.ResumeWindow != nil {
 		opts = append(opts, stage.ResumeWindow(*f.ResumeWindow))
 	}

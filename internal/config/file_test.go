@@ -112,6 +112,10 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, publishers: all}`))
 	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, publishers: , expect: }`))
 	require.Equal(t, []From{{Outlet: "a", One: true}}, of(`{outlet: a, publishers: one}`))
+	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{}}}, of(`{outlet: a, auto_demand: true}`))
+	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, auto_demand: false}`))
+	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{}}}, of(`{outlet: a, auto_demand: {}}`))
+	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{Min: 1, Max: 50, MaxBytes: 1 << 20}}}, of(`{outlet: a, auto_demand: {min: 1, max: 50, max_bytes: 1048576}}`))
 	require.Equal(t, []From{{Outlet: "a", Expect: 3}, {Outlet: "b", One: true, Expect: 2}},
 		of(`[{outlet: a, expect: 3}, {outlet: b, publishers: one, expect: 2}]`))
 }

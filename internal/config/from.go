@@ -14,6 +14,9 @@ type From struct {
 	// MaxDemand is at least 1, and MinDemand less than it. Nil is not given: the
 	// one is [DefaultMaxDemand] then, and the other follows from it.
 	MaxDemand, MinDemand *int
+	// Auto lets the stage size its demand by itself, from MaxDemand on; nil where it does
+	// not.
+	Auto *Auto
 	// ResumeWindow is how long the subscription outlives its stream, nil where the
 	// file does not say.
 	ResumeWindow *time.Duration
@@ -68,6 +71,7 @@ func from(p *problems, path string, v *value) (From, bool) {
 			Outlet       *value         `yaml:"outlet"`
 			MaxDemand    *int           `yaml:"max_demand"`
 			MinDemand    *int           `yaml:"min_demand"`
+			AutoDemand   *value         `yaml:"auto_demand"`
 			ResumeWindow *time.Duration `yaml:"resume_window"`
 			Publishers   *value         `yaml:"publishers"`
 			Expect       *int           `yaml:"expect"`
@@ -75,6 +79,7 @@ func from(p *problems, path string, v *value) (From, bool) {
 		decoder{p}.decode(v, path, reflect.ValueOf(&shape).Elem())
 		f.MaxDemand, f.MinDemand, f.ResumeWindow = shape.MaxDemand, shape.MinDemand, shape.ResumeWindow
 		checkTerms(p, path, f, v)
+		f.sizes(p, path, shape.AutoDemand)
 		f.follow(p, path, v, shape.Publishers, shape.Expect)
 		path, outlet = path+".outlet", shape.Outlet
 	case scalar:

@@ -244,3 +244,24 @@ func TestDemo(t *testing.T) {
 	require.Contains(t, p.Printed(), "▶")
 	require.Less(t, time.Since(begin), 30*time.Second)
 }
+
+// A demand that the file leaves to the consumer comes down when that is slow, says why,
+// and loses nothing.
+func TestAutoDemand(t *testing.T) {
+	c := newCluster(t)
+	in, out := c.path("in.txt"), c.path("out.txt")
+	text(t, in, 4000)
+	a := c.node("a", fmt.Sprintf(source, in))
+	d := c.node("c", fmt.Sprintf(`out: {sink: file, from: {outlet: lines, auto_demand: {min: 10, max: 2000}}, with: {path: %q, rate: 1000}}`, out))
+	eventually(t, func() bool {
+		row := c.row("c", "subs", "subscriptions", map[string]any{"outlet": "lines", "consumer_stage": "out"})
+		return row != nil && row["max_demand"].(float64) < 1000 && strings.Contains(row["reason"].(string), "the consumer is the brake")
+	}, "the demand comes down, and it is said why")
+	require.Zero(t, a.exit(t))
+	require.Zero(t, d.exit(t))
+	want, err := os.ReadFile(in)
+	require.NoError(t, err)
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got), "every line once, in order")
+}
