@@ -241,6 +241,7 @@ func (f *flow) fit() int64 { return max(f.bounds.Bytes/(10<<20), 1) }
 
 // Whatever the flow: the value is within its bounds, no more is asked for, and once a
 // value that has come down is worked off, no more is open. Nothing stands still.
+// Row AUT-03.
 func TestBoundsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFlow(anyFlow(t))
@@ -265,6 +266,7 @@ func needed(f *flow) float64 { return min(f.produces, f.handles) * f.trip.Second
 
 // A consumer that waits for its window has enough after a number of round trips that is
 // logarithmic in how much more it needs: each doubling takes one to settle and four to judge.
+// Row AUT-04.
 func TestGrowsFast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFlow(t)
@@ -282,6 +284,7 @@ func TestGrowsFast(t *testing.T) {
 
 // A consumer that is the brake keeps a little more than it processes in a round trip, and
 // it is not starved for that.
+// Row AUT-05.
 func TestShrinksToWhatIsProcessed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFlow(flow{trip: time.Duration(rapid.IntRange(20, 60).Draw(t, "trip")) * ms, produces: fast, bounds: wide})

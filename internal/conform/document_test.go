@@ -30,7 +30,7 @@ const (
 )
 
 // areas are the prefixes of the rows.
-const areas = `(?:DEM|BAT|BUF|DSC|DDX|DBX|DPX|GAT|HOK|ACC|MAN|MSG|CAN|SUB|END|POL|CSV|ITR|SUP|INT|EDG)`
+const areas = `(?:DEM|BAT|BUF|DSC|DDX|DBX|DPX|GAT|HOK|ACC|MAN|MSG|CAN|SUB|END|POL|CSV|ITR|SUP|INT|EDG|AUT|LNT)`
 
 var (
 	rowID   = regexp.MustCompile(`\b(` + areas + `)-(\d\d)(?:\.\.(\d\d))?\b`)

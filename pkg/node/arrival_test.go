@@ -29,6 +29,7 @@ func numbered(n int) []byte {
 
 // Events that are lent are whole for as long as a handler has them: when it fails, when it
 // stops half-way, and when their stream breaks. Afterwards their memory is used again.
+// Rows LNT-01, LNT-02, LNT-04.
 func TestLentEvents(t *testing.T) {
 	t.Parallel()
 	const count = 3000
@@ -140,6 +141,7 @@ func TestArrival(t *testing.T) {
 }
 
 // What is lent to a stage is taken back with what it has processed, frame by frame.
+// Row LNT-02.
 func TestLentFramesAreTakenBack(t *testing.T) {
 	i := &inflow[[]byte]{core: wire.NewConsumer(1, 1, 10)}
 	i.core.Open()
@@ -153,4 +155,15 @@ func TestLentFramesAreTakenBack(t *testing.T) {
 		i.processed(step.acked, nil, false)
 		require.Len(t, i.lent, int(step.left), "processed up to %d", step.acked)
 	}
+}
+
+// Who has events lent and who keeps them have different outlets of one name.
+func TestLentAndKeptAreTwoOutlets(t *testing.T) {
+	n := testNode("a", Config{})
+	kept, lent := Outlet(n, wire.Bytes("blobs")), Outlet(n, wire.LentBytes("blobs"))
+	require.NotEqual(t, kept, lent)
+	require.Same(t, lent, Outlet(n, wire.LentBytes("blobs")))
+	require.Same(t, kept, Outlet(n, wire.Bytes("blobs")))
+	require.False(t, kept.(stage.Lender).Lends())
+	require.True(t, lent.(stage.Lender).Lends())
 }

@@ -16,6 +16,7 @@ import (
 // A consumer that sizes its demand asks a producer elsewhere for less when it is the
 // brake, and for more when it is not any more. Operators see what it goes by, sizes
 // included; the producer knows the terms, and nothing of this.
+// Rows AUT-05..06.
 func TestAutoDemand(t *testing.T) {
 	t.Parallel()
 	a := testNode("a", Config{})

@@ -103,6 +103,7 @@ func numbers() *stage.Source[int] {
 
 // A consumer far away grows until the way is full of what it wants, one that is slow
 // shrinks, and both say why. No more is ever open than what it says.
+// Rows AUT-02..06.
 func TestAutoDemand(t *testing.T) {
 	f := func(name string, size int64, bounds stage.Auto, each time.Duration, check func(*testing.T, stage.SubscriptionInfo, *far), opts ...stage.Option) {
 		bubble(t, name, func(t *testing.T) {
@@ -154,6 +155,7 @@ func TestAutoDemand(t *testing.T) {
 }
 
 // Without it there is nothing to say.
+// Row AUT-01.
 func TestDemandThatStays(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		src := counter(10)
@@ -165,6 +167,7 @@ func TestDemandThatStays(t *testing.T) {
 	})
 }
 
+// Row AUT-07.
 func TestAutoDemandIsChecked(t *testing.T) {
 	sink := stage.NewSink(func(context.Context, []int) error { return nil })
 	f := func(want error, words string, opts ...stage.Option) {
@@ -196,6 +199,7 @@ func TestAutoDemandIsChecked(t *testing.T) {
 }
 
 // Where it begins: with the default or what is set, within the bounds.
+// Row AUT-02.
 func TestAutoDemandBegins(t *testing.T) {
 	f := func(first int64, opts ...stage.Option) {
 		t.Helper()

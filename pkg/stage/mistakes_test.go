@@ -182,6 +182,7 @@ func (lending) Lends() bool { return true }
 
 // Events that are lent go to a sink that is done with them when its handler is, and to
 // nobody who may keep them or pass them on.
+// Row LNT-03.
 func TestLentEventsHaveToStay(t *testing.T) {
 	f := func(name string, to stage.Inlet[int], want error) {
 		t.Run(name, func(t *testing.T) {
