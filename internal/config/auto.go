@@ -12,6 +12,19 @@ type Auto struct {
 	MaxBytes int64
 }
 
+// within returns n, or the bound that it is beyond.
+func (a *Auto) within(n int) int {
+	switch {
+	case a == nil:
+		return n
+	case a.Max > 0:
+		n = min(n, a.Max)
+	default:
+		n = min(n, math.MaxInt32)
+	}
+	return max(n, a.Min)
+}
+
 // sizes reads auto_demand: true, or a mapping with bounds.
 func (f *From) sizes(p *problems, path string, v *value) {
 	if !v.given() {
@@ -23,6 +36,7 @@ func (f *From) sizes(p *problems, path string, v *value) {
 		decoder{p}.decode(v, path, reflect.ValueOf(&on).Elem())
 		if on {
 			f.Auto = &Auto{}
+			f.begins(p, path, v)
 		}
 		return
 	}
@@ -54,8 +68,12 @@ func (f *From) sizes(p *problems, path string, v *value) {
 	if bounds.Min != nil && bounds.Max != nil && *bounds.Min > *bounds.Max {
 		p.add(codeValue, v.locate(v.pos, "min"), "%s.min is %d, and has to be at most max, which is %d", path, f.Auto.Min, f.Auto.Max)
 	}
-	most := f.MaxDemand
-	if most != nil && (*most < f.Auto.Min || f.Auto.Max > 0 && *most > f.Auto.Max) {
+	f.begins(p, path, v)
+}
+
+// begins checks that it can begin with max_demand, where that is given.
+func (f *From) begins(p *problems, path string, v *value) {
+	if most := f.MaxDemand; most != nil && *most != f.Auto.within(*most) {
 		p.add(codeValue, v.pos, "%s does not allow what it begins with, a max_demand of %d", path, *most)
 	}
 }

@@ -14,6 +14,15 @@
 //	  loud:  {gate: map, from: [{outlet: long, max_demand: 100, min_demand: 50}], with: {expr: "upper(event)"}}
 //	  out:   {sink: file, from: loud, with: {path: out.txt}}
 //
+// An entry of from may let the stage size its demand by itself, from max_demand on, within
+// bounds or those that there are by default:
+//
+//	near: {sink: file, from: {outlet: load, auto_demand: true}, with: {path: near.txt}}
+//	far:
+//	  sink: file
+//	  from: {outlet: load, max_demand: 200, auto_demand: {min: 10, max: 50000, max_bytes: 4194304}}
+//	  with: {path: far.txt}
+//
 // Every gate and sink takes on_error, every source and gate max_attempts, and dead_letter
 // names the outlet for what a stage gives up:
 //

@@ -114,6 +114,7 @@ func TestFrom(t *testing.T) {
 	require.Equal(t, []From{{Outlet: "a", One: true}}, of(`{outlet: a, publishers: one}`))
 	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{}}}, of(`{outlet: a, auto_demand: true}`))
 	require.Equal(t, []From{{Outlet: "a"}}, of(`{outlet: a, auto_demand: false}`))
+	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{Min: 40_000}, MinDemand: new(39_999)}}, of(`{outlet: a, auto_demand: {min: 40_000}, min_demand: 39999}`))
 	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{}}}, of(`{outlet: a, auto_demand: {}}`))
 	require.Equal(t, []From{{Outlet: "a", Auto: &Auto{Min: 1, Max: 50, MaxBytes: 1 << 20}}}, of(`{outlet: a, auto_demand: {min: 1, max: 50, max_bytes: 1048576}}`))
 	require.Equal(t, []From{{Outlet: "a", Expect: 3}, {Outlet: "b", One: true, Expect: 2}},

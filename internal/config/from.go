@@ -78,8 +78,8 @@ func from(p *problems, path string, v *value) (From, bool) {
 		}{}
 		decoder{p}.decode(v, path, reflect.ValueOf(&shape).Elem())
 		f.MaxDemand, f.MinDemand, f.ResumeWindow = shape.MaxDemand, shape.MinDemand, shape.ResumeWindow
-		checkTerms(p, path, f, v)
 		f.sizes(p, path, shape.AutoDemand)
+		checkTerms(p, path, f, v)
 		f.follow(p, path, v, shape.Publishers, shape.Expect)
 		path, outlet = path+".outlet", shape.Outlet
 	case scalar:
@@ -103,7 +103,7 @@ func from(p *problems, path string, v *value) (From, bool) {
 }
 
 func checkTerms(p *problems, path string, f From, v *value) {
-	most, known := DefaultMaxDemand, true
+	most, known := f.Auto.within(DefaultMaxDemand), true
 	if f.MaxDemand != nil {
 		if most = *f.MaxDemand; most < 1 {
 			known = false

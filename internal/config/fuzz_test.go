@@ -18,6 +18,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "---\n", "- a", "\xff", "a: \x00", "{", "a: *x", "a: &x [*x]", "a: &x {*x : 1}", "<<: {a: 1}", "? [a]\n: b", "!t a: !!str b", "a: |\n b\n",
 		"version: 1\nnode: {name: a}\nstages: &s {a: {gate: x, from: b}, b: {gate: y, from: [a, {outlet: a, max_demand: 0}], with: *s}}\n",
+		"version: 1\nnode: {name: a}\nstages: {b: {sink: x, from: [{outlet: a, auto_demand: true}, {outlet: c, auto_demand: {min: 5, max: 2}, max_demand: 9}]}}\n",
 		"version: 2\nnode: &n {name: *n}\n",
 		"version: 1\nnode: {name: a}\ncluster: {bind: '[::1%x]:1', join: [a, ':1', 'b:0', 'c:1', ~, {}]}\nlisten: {grpc: {advertise: '0.0.0.0:1'}}\n",
 		"version: 1\nnode: {name: a}\nstages:\n  a: {source: x, from: [], with: {}}\n  b: {sink: [], from: {outlet: ~, resume_window: -1s}}\n  ~: 1\n",

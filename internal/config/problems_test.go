@@ -200,6 +200,7 @@ func TestBadFrom(t *testing.T) {
 	from(`{outlet: a, auto_demand: {max_bytes: 0}}`, `f:6:48: from.auto_demand.max_bytes is 0, and has to be at least 1 [SL0108]`)
 	from(`{outlet: a, auto_demand: {min: 9, max: 8}}`, `f:6:42: from.auto_demand.min is 9, and has to be at most max, which is 8 [SL0108]`)
 	from(`{outlet: a, max_demand: 200, auto_demand: {max: 100}}`, `f:6:53: from.auto_demand does not allow what it begins with, a max_demand of 200 [SL0108]`)
+	from(`{outlet: a, min_demand: 600, auto_demand: {max: 500}}`, `f:6:35: from.min_demand is 600, and has to be less than max_demand, which is 500 by default [SL0108]`)
 	from(`{outlet: a, expect: 0}`, `f:6:31: from.expect is 0, and has to be at least 1 [SL0108]`)
 	from(`{outlet: a, expect: two}`, `f:6:31: from.expect: want a whole number, have the text "two" [SL0105]`)
 }
