@@ -28,8 +28,18 @@ func NewWindow(max, min int64, manual bool) Window {
 }
 
 // Resize changes max and min. It wants 0 <= min < max, and what is asked for from now on
-// goes by them.
-func (w *Window) Resize(max, min int64) { w.max, w.min = max, min }
+// goes by them, also what was held back until now.
+func (w *Window) Resize(max, min int64) {
+	w.max, w.min = max, min
+	if over := w.Open() - max; over > 0 {
+		unsent := w.held
+		if over < unsent {
+			unsent = over
+		}
+		w.held -= unsent
+		w.granted -= unsent
+	}
+}
 
 // Start returns the first ask: max, or 0 for a manual window.
 func (w *Window) Start() int64 {
