@@ -113,6 +113,9 @@ func (r runner) once(ctx context.Context, s Spec) (Sample, error) {
 			s.Address = p.address
 		}
 	}
+	if err := flows(ctx, all[len(all)-1]); err != nil {
+		return Sample{}, err
+	}
 	time.Sleep(warmUp)
 	before, err := snapshots(all)
 	if err != nil {
@@ -128,6 +131,22 @@ func (r runner) once(ctx context.Context, s Spec) (Sample, error) {
 		return sample, fmt.Errorf("%s carries nothing in %s, %d bytes", s.Row, s.Name, s.Size)
 	}
 	return sample, nil
+}
+
+// flows waits until the first events have come: nodes may take a second to find each other.
+func flows(ctx context.Context, consumer *process) error {
+	for begin := time.Now(); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		s, err := consumer.snapshot()
+		switch {
+		case err != nil:
+			return err
+		case s.Events > 0:
+			return nil
+		case time.Since(begin) > 10*time.Second:
+			return fmt.Errorf("%s: nothing has come after %v", consumer.spec.Row, time.Since(begin).Round(time.Second))
+		}
+	}
+	return ctx.Err()
 }
 
 func snapshots(all []*process) ([]Snapshot, error) {
