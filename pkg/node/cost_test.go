@@ -29,7 +29,7 @@ import (
 var costs = map[string]struct{ bound, raced float64 }{
 	// For each thousand events of 8 to 100 bytes, with a demand of 1000/750: an ask for
 	// each batch of the handler, and what the source is asked for in one frame or more.
-	"allocations":            {100, 200},
+	"allocations":            {80, 200},
 	"frames to the consumer": {4.2, 4.2},
 	"frames to the producer": {4.2, 4.2},
 	"writes":                 {10, 12},

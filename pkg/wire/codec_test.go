@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"google.golang.org/protobuf/encoding/protowire"
 	"math"
 	"strings"
 	"testing"
@@ -347,4 +350,40 @@ func TestBytesAreCutLikeOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one, all)
 	})
+}
+
+// A codec that says Copied keeps nothing of the data, whatever the events are made of.
+func TestCopiedKeepsNothing(t *testing.T) {
+	type order struct {
+		Name  string
+		Raw   json.RawMessage
+		Blob  []byte
+		Parts []any
+	}
+	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 1000, protowire.BytesType), []byte("unknown"))
+	batch := &sluicev1.Batch{Events: [][]byte{[]byte("event")}}
+	batch.ProtoReflect().SetUnknown(unknown)
+	keepsNothing(t, JSON[order]("x").Codec(), order{"name", json.RawMessage(`{"a":"b"}`), []byte("blob"), []any{"part"}},
+		func(o order) string { return fmt.Sprintf("%s %s %s %s", o.Name, o.Raw, o.Blob, o.Parts) })
+	keepsNothing(t, JSON[json.RawMessage]("x").Codec(), json.RawMessage(`[1, 2]`), func(r json.RawMessage) string { return string(r) })
+	keepsNothing(t, Proto[*sluicev1.Batch]("x").Codec(), batch,
+		func(b *sluicev1.Batch) string {
+			return fmt.Sprintf("%s %s", b.GetEvents(), b.ProtoReflect().GetUnknown())
+		})
+	keepsNothing(t, Text("x").Codec(), "line", func(s string) string { return s })
+}
+
+func keepsNothing[T any](t *testing.T, codec Codec[T], event T, show func(T) string) {
+	t.Helper()
+	require.Equal(t, Copied, MemoryOf(codec))
+	data, err := codec.Append(nil, event)
+	require.NoError(t, err)
+	got, err := codec.Decode(data)
+	require.NoError(t, err)
+	before := show(got)
+	for i := range data {
+		data[i] = 0xDB
+	}
+	require.Equal(t, before, show(got))
+	require.NotContains(t, before, "\xDB")
 }
