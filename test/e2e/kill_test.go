@@ -22,7 +22,7 @@ func killed(t *testing.T, who string) (source, gate *witness.Tally) {
 	t.Helper()
 	t.Parallel()
 	net, err := witness.Start(t.TempDir(), 1, witness.Pipeline{
-		Name: "p", Dispatcher: "demand", Sinks: 1, MaxDemand: demand, Window: 10 * time.Second, PerEvent: time.Millisecond,
+		Name: "p", Dispatcher: "demand", Sinks: 1, MaxDemand: demand, Window: 10 * time.Second, PerEvent: 4 * time.Millisecond, // so that the sink is the brake, on a busy machine too
 	})
 	t.Cleanup(net.Close)
 	require.NoError(t, err)
